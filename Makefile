@@ -1,0 +1,52 @@
+# Every target sets up the virtual environment it needs; a second run finds it done.
+#   make demo   embed real sentences through a real nats-server
+#   make test   the whole test suite        make check  ruff and mypy
+#   make bench  speed, as a table and JSON  make dev    the environment only, for your editor
+#   make lock   write requirements.lock anew from pyproject.toml
+
+PYTHON ?= python3
+BIN := .venv/bin
+# A constraint also pins what pip installs to build the package.
+export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench dev lock clean
+
+demo: .venv/.demo
+	$(BIN)/headrace demo
+
+test: .venv/.dev
+	$(BIN)/pytest $(ARGS)
+
+check: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.dev
+	$(BIN)/python bench/first.py $(ARGS)
+
+dev: .venv/.dev
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headrace needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: pyproject.toml requirements.lock | .venv/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[demo]'
+	touch $@
+
+.venv/.dev: pyproject.toml requirements.lock | .venv/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@ .venv/.demo
+
+# Versions that the lock names already are kept; PIP_COMPILE="--upgrade" or "--upgrade-package X" moves them. The local
+# label of a torch build (+cpu) is dropped, so the same pin serves CPU and CUDA indexes; our own package is no pin.
+lock: .venv/.dev
+	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet $(PIP_COMPILE) --extra dev --all-build-deps --strip-extras --allow-unsafe \
+		--no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate \
+		--output-file requirements.lock pyproject.toml
+	sed -i -e 's/+cpu$$//' -e '/^headrace @/d' -e '/^#/d' -e '/^$$/d' requirements.lock
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,63 @@
+"""What crosses the wire between producers and workers: messages, codec, subjects, topology, errors.
+
+Knows nothing of engines, clients or event loops; contracts/wire.md says the same for other languages.
+"""
+
+from headrace_contracts.codec import (
+    decode_chunk,
+    decode_reply,
+    decode_spec,
+    encode_chunk,
+    encode_reply,
+    encode_spec,
+)
+from headrace_contracts.errors import ContractError, DecodeError, ErrorCode, InvalidName
+from headrace_contracts.headers import Envelope
+from headrace_contracts.messages import (
+    DTYPES,
+    PRIORITIES,
+    TASKS,
+    VERSION,
+    BadItem,
+    Chunk,
+    Dtype,
+    ErrorReply,
+    ModelSpec,
+    Options,
+    Priority,
+    Reply,
+    Rows,
+    Task,
+    TokenIds,
+    Usage,
+)
+
+__all__ = [
+    "DTYPES",
+    "PRIORITIES",
+    "TASKS",
+    "VERSION",
+    "BadItem",
+    "Chunk",
+    "ContractError",
+    "DecodeError",
+    "Dtype",
+    "Envelope",
+    "ErrorCode",
+    "ErrorReply",
+    "InvalidName",
+    "ModelSpec",
+    "Options",
+    "Priority",
+    "Reply",
+    "Rows",
+    "Task",
+    "TokenIds",
+    "Usage",
+    "decode_chunk",
+    "decode_reply",
+    "decode_spec",
+    "encode_chunk",
+    "encode_reply",
+    "encode_spec",
+]

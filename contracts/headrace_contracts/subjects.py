@@ -1,0 +1,91 @@
+"""Every subject, and what a name must look like to be part of one.
+
+Knows the spelling of subjects only; what listens on them is in topology.py.
+"""
+
+import re
+
+from headrace_contracts.errors import InvalidName
+from headrace_contracts.messages import Priority
+
+INBOX_ROOT = "hr.inbox"
+RESULTS_ROOT = "hr.results"
+CANCEL = "hr.cancel"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_REPLY_TO = re.compile(r"hr\.(?:inbox|results)(?:\.[A-Za-z0-9_-]{1,64}){2,6}")
+
+
+def model_name(name: str) -> str:
+    """Return `name` if it can name a model: it is a subject token and part of NATS stream names.
+
+    Raises:
+        InvalidName: it holds anything but lower-case letters, digits, `_` and `-`, or more than 64 of them.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"model name {name!r} will not do: use 1 to 64 of a-z, 0-9, '_' and '-', starting with a letter or digit"
+        )
+    return name
+
+
+def token(value: str, what: str) -> str:
+    """Return `value` if it can stand between two dots of a subject; `what` names it in the error.
+
+    Raises:
+        InvalidName: it is empty, too long, or holds a dot, blank, wildcard or non-ASCII character.
+    """
+    if not _TOKEN.fullmatch(value):
+        raise InvalidName(f"{what} {value!r} will not do: use 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
+    return value
+
+
+def online(model: str, shard: int) -> str:
+    """Where requests that somebody waits for are published."""
+    return f"hr.online.{model_name(model)}.{shard}"
+
+
+def batch(model: str, job: str) -> str:
+    """Where bulk work is published; one subject a job, so that jobs can be told apart in the broker."""
+    return f"hr.batch.{model_name(model)}.{token(job, 'job')}"
+
+
+def batch_all(model: str) -> str:
+    """All jobs of a model."""
+    return f"hr.batch.{model_name(model)}.>"
+
+
+def results(job: str, shard: int = 0) -> str:
+    """Where workers publish the results of a bulk job; not one subject a document: subjects cost the broker memory."""
+    return f"{RESULTS_ROOT}.{token(job, 'job')}.{shard}"
+
+
+def dead(model: str, priority: Priority) -> str:
+    """Where chunks go that no worker can run."""
+    return f"hr.dead.{model_name(model)}.{priority}"
+
+
+def control(worker: str) -> str:
+    """Where one worker listens for drain and resume."""
+    return f"hr.control.{token(worker, 'worker')}"
+
+
+def inbox(client: str) -> str:
+    """Prefix of one client's inboxes; access rules are written per prefix."""
+    return f"{INBOX_ROOT}.{token(client, 'client')}"
+
+
+def is_reply_to(subject: str) -> bool:
+    """Whether a worker may answer on `subject`: an inbox or a results subject, so no header can aim it elsewhere."""
+    return _REPLY_TO.fullmatch(subject) is not None
+
+
+def online_stream(model: str, shard: int) -> str:
+    """Name of the NATS stream behind `online`."""
+    return f"HR_ONLINE_{model_name(model)}_{shard}"
+
+
+def batch_stream(model: str) -> str:
+    """Name of the NATS stream behind `batch`."""
+    return f"HR_BATCH_{model_name(model)}"

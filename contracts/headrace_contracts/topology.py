@@ -1,0 +1,156 @@
+"""What stands in the broker: NATS streams, consumers and buckets, as data.
+
+Knows every name and setting, and how the JetStream API spells them. Does not talk to a server: workers/provision.py
+does. Why each is as it is: DESIGN decisions in ops/decisions/ and the NATS documents named at the fields.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace_contracts import subjects
+
+MIN_SERVER = (2, 12)  # first with prioritized pulls (ADR-42) and atomic batch publish (ADR-50)
+
+MODELS_BUCKET = "hr_models"
+JOBS_BUCKET = "hr_jobs"
+TOKENIZERS_BUCKET = "hr_tokenizers"
+
+CONSUMER = "workers"
+PULL_GROUP = "w"
+# Priorities of a pull inside the group: the broker serves lower numbers first.
+IDLE, PREFETCH = 0, 3
+
+ONLINE_MAX_AGE_S = 30.0
+
+_SECOND = 1_000_000_000  # the API counts in nanoseconds
+_DAY = 24 * 3600.0
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    """One NATS stream. Zero or -1 means no limit, as in the JetStream API; times are seconds."""
+
+    name: str
+    subjects: tuple[str, ...]
+    storage: Literal["memory", "file"]
+    retention: Literal["workqueue", "limits"]
+    discard: Literal["new", "old"]
+    max_bytes: int
+    max_age_s: float = 0
+    max_msg_size: int = -1
+    duplicate_window_s: float = 120
+    replicas: int = 1
+    allow_atomic: bool = False
+
+    def to_api(self) -> dict[str, object]:
+        """The configuration as the JetStream API spells it."""
+        return {
+            "name": self.name,
+            "subjects": list(self.subjects),
+            "storage": self.storage,
+            "retention": self.retention,
+            "discard": self.discard,
+            "max_bytes": self.max_bytes,
+            "max_age": int(self.max_age_s * _SECOND),
+            "max_msg_size": self.max_msg_size,
+            "duplicate_window": int(self.duplicate_window_s * _SECOND),
+            "num_replicas": self.replicas,
+            "allow_atomic": self.allow_atomic,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSpec:
+    """The consumer of a work queue that all workers of a model share."""
+
+    stream: str
+    ack_wait_s: float
+    memory: bool
+    max_ack_pending: int = 20_000
+    max_waiting: int = 4096
+
+    def to_api(self) -> dict[str, object]:
+        """The configuration as the JetStream API spells it."""
+        return {
+            "durable_name": CONSUMER,
+            "name": CONSUMER,
+            "ack_policy": "explicit",
+            "ack_wait": int(self.ack_wait_s * _SECOND),
+            # Workers count deliveries and dead-letter themselves: a message past max_deliver would stay in a work
+            # queue for ever, out of sight.
+            "max_deliver": -1,
+            "max_ack_pending": self.max_ack_pending,
+            "max_waiting": self.max_waiting,
+            "mem_storage": self.memory,
+            "priority_groups": [PULL_GROUP],
+            "priority_policy": "prioritized",
+        }
+
+
+def online_stream(model: str, shard: int, *, max_msg_size: int, max_bytes: int = 16 * _MIB) -> StreamSpec:
+    """Requests that somebody waits for: memory, one copy, refused when full, forgotten when nobody waits any more."""
+    return StreamSpec(
+        name=subjects.online_stream(model, shard),
+        subjects=(subjects.online(model, shard),),
+        storage="memory",
+        retention="workqueue",
+        discard="new",
+        max_bytes=max_bytes,
+        max_age_s=ONLINE_MAX_AGE_S,
+        max_msg_size=max_msg_size,
+        duplicate_window_s=ONLINE_MAX_AGE_S,
+    )
+
+
+def batch_stream(model: str, *, max_msg_size: int, replicas: int = 1, max_bytes: int = 1024 * _MIB) -> StreamSpec:
+    """Bulk work: on disk, a bounded buffer that producers wait for when it is full."""
+    return StreamSpec(
+        name=subjects.batch_stream(model),
+        subjects=(subjects.batch_all(model),),
+        storage="file",
+        retention="workqueue",
+        discard="new",
+        max_bytes=max_bytes,
+        max_msg_size=max_msg_size,
+        replicas=replicas,
+        allow_atomic=True,
+    )
+
+
+def results_stream(*, replicas: int = 1, max_bytes: int = 4096 * _MIB) -> StreamSpec:
+    """Results of bulk jobs until their sink has written them."""
+    return StreamSpec(
+        name="HR_RESULTS",
+        subjects=(f"{subjects.RESULTS_ROOT}.>",),
+        storage="file",
+        retention="limits",
+        discard="new",
+        max_bytes=max_bytes,
+        max_age_s=7 * _DAY,
+        replicas=replicas,
+    )
+
+
+def dead_stream(*, replicas: int = 1, max_bytes: int = 1024 * _MIB) -> StreamSpec:
+    """Chunks that no worker can run, with the reason in a header, for people to look at."""
+    return StreamSpec(
+        name="HR_DEAD",
+        subjects=("hr.dead.>",),
+        storage="file",
+        retention="limits",
+        discard="old",
+        max_bytes=max_bytes,
+        max_age_s=30 * _DAY,
+        replicas=replicas,
+    )
+
+
+def online_consumer(model: str, shard: int, *, ack_wait_s: float = 10) -> ConsumerSpec:
+    """Redelivered fast: somebody waits."""
+    return ConsumerSpec(stream=subjects.online_stream(model, shard), ack_wait_s=ack_wait_s, memory=True)
+
+
+def batch_consumer(model: str, *, ack_wait_s: float = 60) -> ConsumerSpec:
+    """Redelivered late: workers hold bulk chunks while online work passes them, and say so in time."""
+    return ConsumerSpec(stream=subjects.batch_stream(model), ack_wait_s=ack_wait_s, memory=False)

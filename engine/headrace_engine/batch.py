@@ -1,0 +1,113 @@
+"""A ragged batch: sequences of token ids laid end to end, without padding.
+
+It knows lengths and order. It knows nothing of the model that will read the ids, nor of the texts they came from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from headrace_engine.errors import BatchError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RaggedBatch:
+    """N sequences of T tokens in all, packed shortest first.
+
+    Attributes:
+        token_ids: [T] int64.
+        positions: [T] int64, counting from 0 in each sequence.
+        cu_seqlens: [N+1] int32; sequence i owns the tokens cu_seqlens[i] to cu_seqlens[i+1].
+        max_seqlen: The tokens of the longest sequence.
+        segment_ids: [T] int64, the segment (token type) of each token; None where all are in segment 0.
+        order: [N] int64; packed sequence i is the caller's sequence order[i].
+    """
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    cu_seqlens: torch.Tensor
+    max_seqlen: int
+    segment_ids: torch.Tensor | None
+    order: npt.NDArray[np.int64]
+
+    @property
+    def num_tokens(self) -> int:
+        """T, the tokens of all sequences."""
+        return self.token_ids.numel()
+
+    @property
+    def num_sequences(self) -> int:
+        """N, the sequences."""
+        return self.cu_seqlens.numel() - 1
+
+
+def pack(
+    sequences: Sequence[npt.NDArray[np.uint32]], segment_ids: Sequence[npt.NDArray[np.unsignedinteger]] | None = None
+) -> RaggedBatch:
+    """Pack sequences into one batch, shortest first, equal lengths in the caller's order.
+
+    Neighbours of equal length are what lets CPU attention run them in one call. The ids are copied: the batch keeps no
+    reference to the sequences.
+
+    Args:
+        sequences: Token ids, each 1-D uint32 and not empty; views into a received message are fine.
+        segment_ids: For pairs, the segment of each token, each as long as its sequence, of any unsigned type.
+
+    Returns:
+        The batch, on the CPU.
+
+    Raises:
+        BatchError: There are no sequences, one is empty or not 1-D unsigned integers, or segment ids do not fit.
+    """
+    if not sequences:
+        message = "the batch has no sequences: pack at least one"
+        raise BatchError(message)
+    lengths = _lengths("sequences", sequences)
+    if not lengths.all():
+        message = f"sequences[{int(np.argmin(lengths))}] is empty: a sequence has at least one token; leave it out"
+        raise BatchError(message)
+    order = np.argsort(lengths, kind="stable")
+    cu_seqlens = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths[order], out=cu_seqlens[1:])
+    positions = np.arange(cu_seqlens[-1], dtype=np.int64) - np.repeat(cu_seqlens[:-1], lengths[order])
+    return RaggedBatch(
+        token_ids=_concatenate(sequences, order),
+        positions=torch.from_numpy(positions),
+        cu_seqlens=torch.from_numpy(cu_seqlens),
+        max_seqlen=int(lengths[order[-1]]),
+        segment_ids=None if segment_ids is None else _segments(segment_ids, lengths, order),
+        order=order,
+    )
+
+
+def _lengths(name: str, arrays: Sequence[npt.NDArray[np.unsignedinteger]]) -> npt.NDArray[np.int64]:
+    for index, array in enumerate(arrays):
+        if array.ndim != 1 or array.dtype.kind != "u":
+            message = f"{name}[{index}] is {array.ndim}-D {array.dtype}: give 1-D arrays of unsigned integers"
+            raise BatchError(message)
+    return np.fromiter((array.size for array in arrays), np.int64, len(arrays))
+
+
+def _segments(
+    segment_ids: Sequence[npt.NDArray[np.unsignedinteger]],
+    lengths: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int64],
+) -> torch.Tensor:
+    found = _lengths("segment_ids", segment_ids)
+    if len(found) != len(lengths):
+        message = f"segment_ids has {len(found)} arrays for {len(lengths)} sequences: give one for each"
+        raise BatchError(message)
+    if (found != lengths).any():
+        index = int(np.argmax(found != lengths))
+        message = f"segment_ids[{index}] has {found[index]} ids for {lengths[index]} tokens: give one for each token"
+        raise BatchError(message)
+    return _concatenate(segment_ids, order)
+
+
+def _concatenate(arrays: Sequence[npt.NDArray[np.unsignedinteger]], order: npt.NDArray[np.int64]) -> torch.Tensor:
+    # int64 because torch has no arithmetic for uint32, and a uint32 id above 2^31 must stay recognisably too large.
+    ids = np.concatenate([arrays[index] for index in order.tolist()], dtype=np.int64, casting="unsafe")
+    return torch.from_numpy(ids)

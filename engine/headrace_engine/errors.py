@@ -1,0 +1,32 @@
+"""Everything the engine refuses, as one small tree.
+
+    EngineError
+    ├── ModelNotFound           the model argument names nothing that can be loaded
+    ├── CheckpointError         a model directory that is incomplete or contradicts itself
+    │   └── UnsupportedModel    a sound checkpoint of a kind this engine cannot run
+    └── BatchError              a batch that cannot be run
+
+Catch `EngineError` to catch them all. Every message names the field and the value, and says what to do next. Arguments
+a programmer got wrong (`EngineConfig`, `OutputOptions`) are a plain `ValueError`. It knows nothing of error codes on a
+wire.
+"""
+
+
+class EngineError(Exception):
+    """Any refusal of the engine."""
+
+
+class ModelNotFound(EngineError):
+    """The model argument resolves to no directory, installed package or hub repository."""
+
+
+class CheckpointError(EngineError):
+    """The model directory is wrong: a file or field is missing, or a tensor is missing, unused or misshapen."""
+
+
+class UnsupportedModel(CheckpointError):
+    """The checkpoint asks for a model family, module or setting that the engine does not have; lists what it has."""
+
+
+class BatchError(EngineError):
+    """The batch is empty, its lengths do not add up, it is too long, or an id lies outside its vocabulary."""

@@ -1,0 +1,58 @@
+"""What a batch must keep to so that a model can run it.
+
+It knows numbers, not models. It looks only at batches on the CPU, before anything is copied to a device.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from headrace_engine.batch import RaggedBatch
+from headrace_engine.errors import BatchError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of one model.
+
+    Attributes:
+        max_length: The most tokens of a sequence.
+        max_length_source: The file and field that say so.
+        vocab_size: Token ids are below it.
+        num_segments: Segment ids are below it.
+    """
+
+    max_length: int
+    max_length_source: str
+    vocab_size: int
+    num_segments: int
+
+    def check(self, batch: RaggedBatch) -> None:
+        """Refuse a batch that goes beyond the limits.
+
+        Raises:
+            BatchError: Names the caller's sequence, the value found and the limit.
+        """
+        if batch.max_seqlen > self.max_length:
+            message = (
+                f"sequence {batch.order[-1]} has {batch.max_seqlen} tokens and this model takes {self.max_length} "
+                f"({self.max_length_source}): truncate or split it before packing"
+            )
+            raise BatchError(message)
+        _check_ids("token id", batch.token_ids, self.vocab_size, batch)
+        if batch.segment_ids is not None:
+            _check_ids("segment id", batch.segment_ids, self.num_segments, batch)
+
+
+def _check_ids(name: str, ids: torch.Tensor, bound: int, batch: RaggedBatch) -> None:
+    low, high = torch.aminmax(ids)
+    if low >= 0 and high < bound:
+        return
+    token = int(((ids < 0) | (ids >= bound)).nonzero()[0])
+    packed = int(np.searchsorted(batch.cu_seqlens.numpy(), token, side="right")) - 1
+    message = (
+        f"sequence {batch.order[packed]} holds {name} {int(ids[token])}, outside 0 to {bound - 1}: "
+        "tokenise it with this model's own tokenizer.json"
+    )
+    raise BatchError(message)

@@ -1,0 +1,43 @@
+"""Headrace's client: `await headrace.Client.connect(url)`, then `await client.embed(texts)`.
+
+Importing it never imports torch: models live in workers.
+"""
+
+from headrace_contracts import ErrorCode, ModelSpec
+
+from headrace.client import Client
+from headrace.embeddings import CallUsage, Embeddings
+from headrace.errors import (
+    ConnectionFailed,
+    DeadlineExceeded,
+    HeadraceError,
+    InputError,
+    ItemError,
+    ItemsFailed,
+    LocalFailed,
+    ModelChanged,
+    ModelNotFound,
+    Overloaded,
+    RequestFailed,
+)
+from headrace.sync import SyncClient
+
+__all__ = [
+    "CallUsage",
+    "Client",
+    "ConnectionFailed",
+    "DeadlineExceeded",
+    "Embeddings",
+    "ErrorCode",
+    "HeadraceError",
+    "InputError",
+    "ItemError",
+    "ItemsFailed",
+    "LocalFailed",
+    "ModelChanged",
+    "ModelNotFound",
+    "ModelSpec",
+    "Overloaded",
+    "RequestFailed",
+    "SyncClient",
+]

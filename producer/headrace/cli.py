@@ -1,0 +1,42 @@
+"""The `headrace` command.
+
+Knows which subcommands there are. Those of other components come in by the entry point group `headrace.commands`, so
+that the client imports none of them. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some texts have no vector,
+130 interrupted.
+"""
+
+import sys
+from importlib.metadata import entry_points
+
+import typer
+
+from headrace.commands.demo import demo
+from headrace.commands.embed import embed
+from headrace.commands.models import models
+from headrace.commands.up import up
+from headrace.errors import HeadraceError
+
+
+def build() -> typer.Typer:
+    """The command with all its subcommands."""
+    app = typer.Typer(
+        name="headrace",
+        help="Text to embeddings over NATS. Try `headrace demo`, then `headrace up`.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for command in (up, embed, models, demo):
+        app.command()(command)
+    for entry in entry_points(group="headrace.commands"):
+        app.command(entry.name)(entry.load())
+    return app
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        build()()
+    except HeadraceError as error:
+        typer.secho(f"headrace: {error}", err=True, fg="red")
+        sys.exit(1)

@@ -1,0 +1,102 @@
+"""What a caller of the client may have to catch.
+
+    HeadraceError
+    ├── ConnectionFailed         no nats-server answers, or the client was closed        (also a ConnectionError)
+    ├── ModelNotFound            no worker has published such a model
+    ├── InputError               an argument is wrong; nothing was sent                  (also a ValueError)
+    ├── RequestFailed            a chunk was answered with an error code
+    │   ├── Overloaded           the queue is full: retry later
+    │   ├── DeadlineExceeded     no answer in time                                       (also a TimeoutError)
+    │   └── ModelChanged         the fleet serves another revision than the one read
+    ├── ItemsFailed              some texts have no vector, and the call asked for all or none
+    └── LocalFailed              an embedded nats-server or worker did not start
+
+Catch HeadraceError for all of it. Each text says what to do next.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace_contracts import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """Why one text has no vector.
+
+    Attributes:
+        code: the error code of the contract.
+        text: what was wrong with it.
+    """
+
+    code: ErrorCode
+    text: str
+
+
+class HeadraceError(Exception):
+    """Base of what this package raises."""
+
+
+class ConnectionFailed(HeadraceError, ConnectionError):
+    """Raised when no nats-server answers at the URL, or the client is closed."""
+
+
+class ModelNotFound(HeadraceError):
+    """Raised when no worker has published the model."""
+
+
+class InputError(HeadraceError, ValueError):
+    """Raised when an argument is wrong. Nothing was sent."""
+
+
+class RequestFailed(HeadraceError):
+    """Raised when a chunk of the call was answered with an error code.
+
+    Attributes:
+        code: the error code of the contract.
+        retry_after_s: when a retry makes sense, if it does.
+    """
+
+    def __init__(self, code: ErrorCode, text: str, retry_after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
+class Overloaded(RequestFailed):
+    """Raised when the queue is full; `retry_after_s` says when to come back."""
+
+
+class DeadlineExceeded(RequestFailed, TimeoutError):
+    """Raised when no answer came within the timeout."""
+
+
+class ModelChanged(RequestFailed):
+    """Raised when the fleet serves another revision of the model than the one this client has read."""
+
+
+class ItemsFailed(HeadraceError):
+    """Raised by a strict call when some texts have no vector.
+
+    Attributes:
+        errors: the reason, by index of the text.
+    """
+
+    def __init__(self, errors: Mapping[int, ItemError]) -> None:
+        index, first = next(iter(errors.items()))
+        super().__init__(f"{len(errors)} texts have no vector; the first is texts[{index}]: {first.code}: {first.text}")
+        self.errors = errors
+
+
+class LocalFailed(HeadraceError):
+    """Raised when an embedded nats-server or worker did not start; the text holds its last words."""
+
+
+def from_code(code: ErrorCode, text: str, retry_ms: int | None = None) -> RequestFailed:
+    """The exception for an error code of the contract."""
+    kind = {
+        ErrorCode.OVERLOADED: Overloaded,
+        ErrorCode.EXPIRED: DeadlineExceeded,
+        ErrorCode.MODEL_MISMATCH: ModelChanged,
+    }.get(code, RequestFailed)
+    return kind(code, f"{code}: {text}", None if retry_ms is None else retry_ms / 1000)

@@ -1,0 +1,206 @@
+"""One chunk out, one reply back, however often that takes.
+
+Knows the inbox, the PubAck that says a chunk is stored, and when to publish it again: under the same message id while
+no PubAck came, under a new one after a reconnection, when both chunk and reply may be lost. A second copy is harmless:
+the first reply wins. Does not know models or texts.
+"""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import count
+from typing import TypeAlias
+
+from headrace_contracts import DecodeError, Envelope, ErrorCode, ErrorReply, Priority, Reply, decode_reply, topology
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError, MaxPayloadError
+from nats.errors import Error as NatsError
+
+from headrace.connection import Link
+from headrace.errors import ConnectionFailed, DeadlineExceeded, Overloaded
+
+_ACK_TIMEOUT_S = 2.0
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
+_RETRY_AFTER_S = 1.0
+_INBOX = "c"  # keeps our inboxes apart from those that nats-py makes under the same prefix
+# JetStream error codes: the NATS stream's limit, the server's or the account's resources, too many requests at once.
+_FULL = frozenset({10077, 10023, 10002, 10167})
+_TOO_LARGE = 10054  # no retry makes it fit
+
+
+class Outcome(Enum):
+    """What else than a reply can come of a published chunk."""
+
+    STORED = auto()  # the broker has it
+    FULL = auto()  # the broker has no room
+    MISSING = auto()  # no NATS stream takes the subject, for now
+    UNCONFIRMED = auto()  # nothing came back
+    LOST = auto()  # it may be gone, and its reply too: the connection was made anew, or it grew too old in the queue
+
+
+Event: TypeAlias = Outcome | Reply | ErrorReply
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """One moment on two clocks: the event loop's for waiting here, unix ms for the worker."""
+
+    loop_s: float
+    unix_ms: int
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        """So many seconds from now."""
+        return cls(asyncio.get_running_loop().time() + seconds, int((time.time() + seconds) * 1000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A chunk ready to be published.
+
+    Attributes:
+        subject: where to.
+        body: the encoded chunk.
+        chunk_id: its id; message ids are made of it.
+        tokens: in the body.
+        priority: online is refused when the queue is full, batch waits.
+        deadline: after which nobody waits.
+    """
+
+    subject: str
+    body: bytes
+    chunk_id: str
+    tokens: int
+    priority: Priority
+    deadline: Deadline
+
+
+class Exchange:
+    """The client's inbox and the calls that wait on it."""
+
+    def __init__(self, nats: NatsClient, link: Link, inbox: str) -> None:
+        self._nats = nats
+        self._link = link
+        self._inbox = f"{inbox}.{_INBOX}"
+        self._numbers = count()
+        self._calls: dict[str, asyncio.Queue[Event]] = {}
+        link.on_reconnect = lambda: self._tell_all(Outcome.LOST)
+
+    async def open(self) -> None:
+        """Subscribe to the inbox."""
+        # Limits off: what can come in is bounded by the calls that wait.
+        await self._nats.subscribe(
+            f"{self._inbox}.*.*", cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+
+    async def ask(self, chunk: Outgoing) -> Reply | ErrorReply:
+        """Publish the chunk and wait for its reply.
+
+        Raises:
+            Overloaded: the queue is full and the chunk is online.
+            DeadlineExceeded: no reply before the deadline.
+            ConnectionFailed: the client was closed.
+        """
+        number = str(next(self._numbers))
+        events = self._calls[number] = asyncio.Queue()
+        try:
+            async with asyncio.timeout_at(chunk.deadline.loop_s):
+                return await self._insist(chunk, number, events)
+        except TimeoutError:
+            raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
+        finally:
+            del self._calls[number]
+
+    async def _insist(self, chunk: Outgoing, number: str, events: "asyncio.Queue[Event]") -> Reply | ErrorReply:
+        """Publish until there is a reply."""
+        copy, pause = 0, _FIRST_PAUSE_S
+        while True:
+            await self._link.up.wait()
+            outcome = await self._publish(chunk, number, copy) or await _outcome(events, chunk.priority)
+            if isinstance(outcome, (Reply, ErrorReply)):
+                return outcome
+            if outcome is Outcome.FULL and chunk.priority == "online":
+                raise Overloaded(ErrorCode.OVERLOADED, "the online queue is full: retry later", _RETRY_AFTER_S)
+            if outcome is Outcome.LOST:
+                copy += 1
+            elif outcome is not Outcome.UNCONFIRMED:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE_S)
+
+    async def _publish(self, chunk: Outgoing, number: str, copy: int) -> Outcome | ErrorReply | None:
+        envelope = Envelope(
+            reply_to=f"{self._inbox}.{number}.r",
+            tokens=chunk.tokens,
+            deadline_ms=chunk.deadline.unix_ms,
+            msg_id=f"{chunk.chunk_id}-{copy}",
+        )
+        try:
+            await self._nats.publish(
+                chunk.subject, chunk.body, reply=f"{self._inbox}.{number}.a", headers=envelope.to_headers()
+            )
+        except ConnectionClosedError:
+            raise ConnectionFailed("the client is closed: open a new one") from None
+        except MaxPayloadError as error:
+            return ErrorReply(id="", code=ErrorCode.TOO_LONG, text=f"the broker refuses it: {error}", worker="broker")
+        except NatsError:
+            # The connection broke just now and its buffer is full.
+            return Outcome.MISSING
+        return None
+
+    async def _on_message(self, message: Msg) -> None:
+        _, number, kind = message.subject.rsplit(".", 2)
+        events = self._calls.get(number)
+        if events is None:
+            return  # a second copy's reply, or nobody waits any more
+        event = _read_ack(message) if kind == "a" else _read_reply(message)
+        events.put_nowait(event)
+
+    def _tell_all(self, outcome: Outcome) -> None:
+        for events in self._calls.values():
+            events.put_nowait(outcome)
+
+    def _diagnosis(self, chunk: Outgoing) -> str:
+        if not self._link.up.is_set():
+            return "no reply in time: the connection to nats-server is down, reconnecting goes on"
+        return f"no reply in time for {chunk.subject}: allow more time, or see whether workers run and keep up"
+
+
+async def _outcome(events: "asyncio.Queue[Event]", priority: Priority) -> Event:
+    """The next event that something must be done about."""
+    try:
+        async with asyncio.timeout(_ACK_TIMEOUT_S):
+            event = await events.get()
+    except TimeoutError:
+        return Outcome.UNCONFIRMED
+    try:
+        # The broker forgets what has waited for long in an online queue; in a batch queue it keeps it.
+        async with asyncio.timeout(topology.ONLINE_MAX_AGE_S if priority == "online" else None):
+            while event is Outcome.STORED:
+                event = await events.get()
+    except TimeoutError:
+        return Outcome.LOST
+    return event
+
+
+def _read_ack(message: Msg) -> Event:
+    """A PubAck (JetStream API, PubAckResponse), or the status of a subject that nobody listens on."""
+    if not message.data:
+        return Outcome.MISSING
+    error = json.loads(message.data).get("error")
+    if error is None:
+        return Outcome.STORED
+    code = error.get("err_code")
+    if code == _TOO_LARGE:
+        return ErrorReply(id="", code=ErrorCode.TOO_LONG, text=f"the broker refused it: {error}", worker="broker")
+    return Outcome.FULL if code in _FULL else Outcome.MISSING
+
+
+def _read_reply(message: Msg) -> Event:
+    try:
+        return decode_reply(message.data)
+    except DecodeError as error:
+        text = f"a worker sent a reply that this client cannot read: {error}"
+        return ErrorReply(id="", code=ErrorCode.INTERNAL, text=text, worker="unknown")

@@ -1,0 +1,47 @@
+"""What may be handed to `embed`, and what is made of odd texts.
+
+Knows Python strings only. Does not know tokens. The rules, which the docstring of Client.embed repeats:
+
+* a str is one text, any other iterable of str is a list of texts;
+* None, bytes, numbers and mappings are InputErrors that name the place;
+* empty, blank and NUL-carrying texts are texts like others: the tokenizer decides what is left of them;
+* a lone surrogate, which no UTF-8 can carry, becomes U+FFFD as in every browser.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from headrace.errors import InputError
+
+
+def read_texts(texts: str | Iterable[str]) -> tuple[list[str], bool]:
+    """Check and clean the texts.
+
+    Returns:
+        The texts, and whether a single one was given.
+
+    Raises:
+        InputError: it is neither a str nor an iterable of str.
+    """
+    if isinstance(texts, str):
+        return [_clean(texts)], True
+    if isinstance(texts, (bytes, bytearray, Mapping)) or not isinstance(texts, Iterable):
+        raise InputError(f"texts is {_describe(texts)}: pass a str, or a list of str")
+    items = list(texts)
+    for index, item in enumerate(items):
+        if not isinstance(item, str):
+            raise InputError(f"texts[{index}] is {_describe(item)}: every text must be a str")
+    return [_clean(item) for item in items], False
+
+
+def _clean(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Through UTF-16 so that a surrogate pair that was split by bad JSON handling is joined again.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    # A subclass of str (NumPy's, for one) is not a str to the tokenizer.
+    return str(text)
+
+
+def _describe(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

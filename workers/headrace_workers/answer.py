@@ -1,0 +1,116 @@
+"""How a chunk is answered and its message settled: reply first, then ack.
+
+Knows the reply subjects and the dead letters. Does not know the scheduler or the device. Every message that comes in
+leaves through here or through a nak: each gets a reply or a redelivery, never silence.
+"""
+
+import contextlib
+import logging
+from typing import Literal, cast
+
+import numpy as np
+from headrace_contracts import (
+    BadItem,
+    DecodeError,
+    ErrorCode,
+    ErrorReply,
+    ModelSpec,
+    Reply,
+    Usage,
+    encode_reply,
+    headers,
+    limits,
+    subjects,
+)
+from headrace_contracts.messages import numpy_dtype
+from headrace_engine import OutputOptions, finish
+from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
+from numpy.typing import NDArray
+
+from headrace_workers.counters import Counters
+from headrace_workers.delivery import Delivery
+from headrace_workers.work import Refused, Work
+
+logger = logging.getLogger(__name__)
+
+_MAX_TEXT = 500
+
+
+class Answers:
+    """Sends replies and settles the messages they answer."""
+
+    def __init__(self, nats: NatsClient, spec: ModelSpec, worker: str, counters: Counters) -> None:
+        self._nats = nats
+        self._jetstream = nats.jetstream()
+        self._spec = spec
+        self._worker = worker
+        self._counters = counters
+
+    async def result(self, work: Work, rows: NDArray[np.float32], usage: Usage) -> None:
+        """Answer with the rows [m, dim] of the work's runnable sequences."""
+        chunk, options = work.chunk, work.chunk.options
+        dim = options.dim or self._spec.dim
+        # work.py let only dtypes of the spec pass, and a spec names only what the engine can finish.
+        dtype = cast("Literal['f32', 'f16']", options.dtype)
+        finished, is_finite = finish(rows, OutputOptions(dim=dim, dtype=dtype, normalize=options.normalize))
+        full = np.zeros((chunk.num_sequences, dim), numpy_dtype(options.dtype))
+        full[work.runnable] = finished
+        text = "the model gave a row that is not finite or has no direction"
+        bad = work.bad + tuple(BadItem(int(i), ErrorCode.NON_FINITE, text) for i in work.runnable[~is_finite])
+        bad = tuple(BadItem(item.index, item.code, item.text[: limits.MAX_BAD_TEXT]) for item in bad)
+        reply = Reply(id=chunk.id, rows=full, dim=dim, dtype=options.dtype, bad=bad, usage=usage, worker=self._worker)
+        if await self._answer(work.delivery, work.envelope.reply_to, encode_reply(reply), work.envelope.msg_id):
+            self._counters.answered += 1
+
+    async def refuse(self, delivery: Delivery, refused: Refused) -> None:
+        """Answer with an error code; keep the message in the dead letters first if it is poison."""
+        level = logging.WARNING if refused.is_poison else logging.DEBUG
+        logger.log(level, "refused chunk %r: %s: %s", refused.chunk_id, refused.code, refused.text[:_MAX_TEXT])
+        text = refused.text[:_MAX_TEXT]
+        reply = ErrorReply(id=refused.chunk_id, code=refused.code, text=text, worker=self._worker)
+        # A message that does not even say where its reply goes can only be kept; nobody can be told.
+        reply_to = None
+        with contextlib.suppress(DecodeError):
+            reply_to = headers.reply_to(delivery.headers)
+        poison = refused if refused.is_poison else None
+        if await self._answer(delivery, reply_to, encode_reply(reply), poison=poison):
+            self._counters.refused += 1
+
+    async def _answer(
+        self,
+        delivery: Delivery,
+        reply_to: str | None,
+        body: bytes,
+        msg_id: str | None = None,
+        *,
+        poison: Refused | None = None,
+    ) -> bool:
+        """Keep, reply, ack, in this order. If the broker cannot be reached the message is left to its redelivery."""
+        try:
+            if poison is not None:
+                await self._keep(delivery, poison)
+            if reply_to is not None:
+                await self._reply(reply_to, body, msg_id)
+            await delivery.ack()
+        except (NatsError, OSError) as error:
+            logger.warning("could not answer, the broker will redeliver: %r", error)
+            delivery.abandon()
+            self._counters.abandoned += 1
+            return False
+        return True
+
+    async def _reply(self, reply_to: str, body: bytes, msg_id: str | None) -> None:
+        if not reply_to.startswith(f"{subjects.RESULTS_ROOT}."):
+            await self._nats.publish(reply_to, body)
+            return
+        # A result must be stored before its chunk is acked; its id makes a second copy of it harmless. An error has no
+        # id: it must not stand in the way of the result of a later try.
+        await self._jetstream.publish(reply_to, body, headers=None if msg_id is None else {headers.MSG_ID: msg_id})
+
+    async def _keep(self, delivery: Delivery, poison: Refused) -> None:
+        reason = f"{poison.code}: {poison.text[:_MAX_TEXT]}".replace("\r", " ").replace("\n", " ")
+        kept = {name: value for name, value in delivery.headers.items() if name != headers.MSG_ID}
+        kept |= {headers.REASON: reason, headers.DELIVERIES: str(delivery.count)}
+        await self._jetstream.publish(subjects.dead(self._spec.name, delivery.priority), delivery.body, headers=kept)
+        self._counters.dead_lettered += 1

@@ -1,0 +1,92 @@
+"""`headrace worker`: the command line of a worker, and how it stops.
+
+Knows flags and exit codes: 0 after a drain, 1 when it cannot start or had to end, 2 for a wrong flag, 130 for a second
+signal. Light to import, since every `headrace` command imports it: torch comes in with process.py, when it is run.
+"""
+
+import asyncio
+import logging
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from headrace_workers.config import WorkerConfig
+from headrace_workers.errors import WorkerError
+
+logger = logging.getLogger("headrace.worker")
+
+_INTERRUPTED = 130
+
+
+def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
+    model: Annotated[str, typer.Argument(help="A directory, an installed package that carries a model, or a hub id.")],
+    nats: Annotated[str, typer.Option(envvar="HEADRACE_NATS", help="URL of nats-server; several with commas.")] = (
+        "nats://127.0.0.1:4222"
+    ),
+    name: Annotated[str | None, typer.Option(help="Name to serve the model under. (default: from MODEL)")] = None,
+    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    threads: Annotated[int, typer.Option(help="Threads of the device; 0 leaves it to torch.")] = 0,
+    step_tokens: Annotated[int | None, typer.Option(help="Tokens of one step. (default: 2048 or one sequence)")] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(help="Tokens pulled and not yet answered. (default: 8 steps)")
+    ] = None,
+    max_chunk_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of one chunk, for the first worker of a model. (default: half a step)")
+    ] = None,
+    batch_floor: Annotated[float, typer.Option(help="Share of tokens that batch gets under online load.")] = 0.1,
+    shards: Annotated[int, typer.Option(help="Online subjects of the model.")] = 1,
+    replicas: Annotated[int, typer.Option(help="Copies of the NATS streams on disk.")] = 1,
+    online_ack_wait: Annotated[
+        float, typer.Option(help="Seconds until the broker gives an unanswered online chunk to another worker.")
+    ] = 10,
+    batch_ack_wait: Annotated[float, typer.Option(help="The same for batch.")] = 60,
+    drain_timeout: Annotated[float, typer.Option(help="Seconds a drain may take before it gives work back.")] = 30,
+    replace_spec: Annotated[
+        bool, typer.Option("--replace-spec", help="Serve this model under the name although the fleet has another.")
+    ] = False,
+    ready_fd: Annotated[
+        int | None, typer.Option(help="Write a newline to this file descriptor once ready (as s6 and dinit expect).")
+    ] = None,
+) -> None:
+    """Serve a model: pull chunks from nats-server, run them, reply. SIGTERM or Ctrl-C drains; a second one ends it."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        config = WorkerConfig(
+            nats_url=nats,
+            name=name,
+            step_tokens=step_tokens,
+            budget_tokens=budget_tokens,
+            max_chunk_tokens=max_chunk_tokens,
+            batch_floor=batch_floor,
+            shards=shards,
+            replicas=replicas,
+            online_ack_wait_s=online_ack_wait,
+            batch_ack_wait_s=batch_ack_wait,
+            drain_timeout_s=drain_timeout,
+            replace_spec=replace_spec,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    try:
+        # Deferred: torch takes seconds to import, and a client-only installation has none.
+        from headrace_workers.process import EngineError, run  # noqa: PLC0415
+    except ImportError as error:
+        _fail(f"a worker needs more than the client ({error}): pip install 'headrace[worker]'")
+    try:
+        counters = run(model, dtype=dtype, threads=threads, config=config, ready_fd=ready_fd)
+    except (EngineError, WorkerError) as error:
+        _fail(str(error))
+    except asyncio.CancelledError:
+        raise typer.Exit(_INTERRUPTED) from None
+    logger.info(
+        "drained: %d chunks answered, %d refused, %d given back",
+        counters.answered,
+        counters.refused,
+        counters.given_back,
+    )
+
+
+def _fail(text: str) -> NoReturn:
+    typer.secho(f"headrace worker: {text}", err=True, fg="red")
+    raise typer.Exit(1)

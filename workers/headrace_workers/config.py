@@ -1,0 +1,75 @@
+"""What an operator may choose for a worker.
+
+Knows defaults and what goes with what. Does not know the model: what depends on it is settled in spec.py.
+"""
+
+import math
+import os
+import socket
+from dataclasses import dataclass, field
+
+from headrace_contracts import subjects
+
+
+def _default_worker() -> str:
+    host = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in socket.gethostname())
+    return f"{host[:40] or 'worker'}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """Settings of one worker; validated here, never changed later.
+
+    Attributes:
+        nats_url: one URL, or several with commas between.
+        name: served model name; None takes it from the checkpoint's last path part.
+        worker: this worker's own name, in replies and on its control subject.
+        step_tokens: tokens of one step at most, the most an online request may have to wait behind; None lets spec.py
+            choose.
+        budget_tokens: tokens pulled and not yet answered at most, both classes together; None is eight steps.
+        max_chunk_tokens: tokens of one chunk at most, when this worker is the first of its model; None is half a step.
+        batch_floor: share of tokens that batch gets however busy online is.
+        shards: number of online subjects of the model.
+        replicas: copies of the streams on disk.
+        online_ack_wait_s: seconds after which the broker gives an unanswered online chunk to another worker.
+        batch_ack_wait_s: the same for batch.
+        pull_expires_s: seconds a pull stands; also the longest that a drain waits for the broker.
+        max_deliveries: a chunk that came this often without an answer is taken for poison.
+        drain_timeout_s: seconds after which a drain gives what is left back to the broker.
+        replace_spec: publish this worker's ModelSpec even if the fleet serves another under the name.
+    """
+
+    nats_url: str = "nats://127.0.0.1:4222"
+    name: str | None = None
+    worker: str = field(default_factory=_default_worker)
+    step_tokens: int | None = None
+    budget_tokens: int | None = None
+    max_chunk_tokens: int | None = None
+    batch_floor: float = 0.1
+    shards: int = 1
+    replicas: int = 1
+    online_ack_wait_s: float = 10
+    batch_ack_wait_s: float = 60
+    pull_expires_s: float = 1
+    max_deliveries: int = 5
+    drain_timeout_s: float = 30
+    replace_spec: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            subjects.model_name(self.name)
+        subjects.token(self.worker, "worker")
+        for name in ("step_tokens", "budget_tokens", "max_chunk_tokens"):
+            self._at_least(name, 1)
+        for name in ("shards", "replicas", "max_deliveries"):
+            self._at_least(name, 1)
+        for name in ("online_ack_wait_s", "batch_ack_wait_s", "pull_expires_s"):
+            self._at_least(name, 0.1)
+        self._at_least("drain_timeout_s", 0)
+        if not 0 <= self.batch_floor < 1:
+            raise ValueError(f"batch_floor is {self.batch_floor}: it is a share of tokens, 0 or more and below 1")
+
+    def _at_least(self, name: str, least: float) -> None:
+        value = getattr(self, name)
+        if value is not None and not (value >= least and math.isfinite(value)):
+            raise ValueError(f"{name} is {value}: it must be at least {least}")

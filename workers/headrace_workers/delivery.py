@@ -1,0 +1,84 @@
+"""One message in this worker's hands, until it is settled.
+
+Knows the JetStream ack protocol and that a message is settled exactly once: ack, nak, or dead-letter then ack.
+Does not know what is inside the message.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from headrace_contracts import Priority
+from nats.aio.msg import Msg
+
+
+class Delivery:
+    """A message of a work queue, delivered to this worker.
+
+    Attributes:
+        priority: class of the queue it came from.
+        size: bytes that the broker counted against the pull.
+        num_tokens: tokens inside, once the worker has looked; for its counters.
+    """
+
+    __slots__ = ("_message", "_on_settled", "_settled", "num_tokens", "priority", "size")
+
+    def __init__(self, message: Msg, priority: Priority, on_settled: "Callable[[Delivery], None]") -> None:
+        self._message = message
+        self._on_settled = on_settled
+        self._settled = False
+        self.priority = priority
+        self.size = wire_size(message)
+        self.num_tokens = 0
+
+    @property
+    def body(self) -> bytes:
+        """The message's body."""
+        return self._message.data
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The message's headers."""
+        return self._message.headers or {}
+
+    @property
+    def count(self) -> int:
+        """How often the broker has delivered this message, this time included."""
+        return self._message.metadata.num_delivered
+
+    @property
+    def age_ms(self) -> float:
+        """Milliseconds since the broker stored it, by this machine's clock; never negative."""
+        age = datetime.now(UTC) - self._message.metadata.timestamp.astimezone(UTC)
+        return max(0.0, age.total_seconds() * 1000)
+
+    async def ack(self) -> None:
+        """Settle: it was answered, the broker may forget it."""
+        await self._message.ack()
+        self._settle()
+
+    async def nak(self, delay_s: float = 0) -> None:
+        """Settle: give it back, for another worker or a later time."""
+        await self._message.nak(delay_s or None)
+        self._settle()
+
+    def abandon(self) -> None:
+        """Settle here only: the broker cannot be told and will redeliver it after its ack wait."""
+        self._settle()
+
+    async def in_progress(self) -> None:
+        """Ask the broker not to redeliver it yet."""
+        if not self._settled:
+            await self._message.in_progress()
+
+    def _settle(self) -> None:
+        if self._settled:
+            raise RuntimeError("This is a bug: a message was settled twice")
+        self._settled = True
+        self._on_settled(self)
+
+
+def wire_size(message: Msg) -> int:
+    """Bytes that nats-server counts against a pull's max_bytes: subject, ack subject, headers, body (ADR-37)."""
+    headers = message.headers
+    block = 0 if not headers else len("NATS/1.0\r\n\r\n") + sum(len(k) + len(v) + 4 for k, v in headers.items())
+    return len(message.subject) + len(message.reply) + block + len(message.data)

@@ -1,0 +1,35 @@
+"""Why a worker refuses to start.
+
+    WorkerError
+    ├── ServerUnreachable    no nats-server answers at the URL
+    ├── ServerUnfit          it is too old, or runs without JetStream
+    ├── BudgetUnfit          the token budgets do not go with the largest chunk, or that with the server
+    ├── TopologyConflict     a NATS stream or consumer stands there with settings this worker cannot live with
+    └── SpecConflict         the fleet serves another model under this name
+
+What happens to a chunk is never an exception out of here: it is an error code in a reply (contracts).
+"""
+
+
+class WorkerError(Exception):
+    """Base of what this package raises. The text tells what to change."""
+
+
+class ServerUnreachable(WorkerError):
+    """Raised when no nats-server answers at the URL."""
+
+
+class ServerUnfit(WorkerError):
+    """Raised when the nats-server is too old or runs without JetStream."""
+
+
+class BudgetUnfit(WorkerError):
+    """Raised when the token budgets cannot hold the largest chunk, or the server cannot carry it."""
+
+
+class TopologyConflict(WorkerError):
+    """Raised when what stands in the broker differs in a setting that decides correctness."""
+
+
+class SpecConflict(WorkerError):
+    """Raised when the fleet already serves another model under this name."""

@@ -1,0 +1,81 @@
+"""One worker process: load the engine, serve until a signal, say what was done.
+
+Knows signals. Does not know flags: command.py does.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable
+
+from headrace_contracts import ModelSpec
+from headrace_engine import Engine, EngineConfig, EngineError
+
+from headrace_workers import notify
+from headrace_workers.config import WorkerConfig
+from headrace_workers.counters import Counters
+from headrace_workers.lane import Device
+from headrace_workers.serve import serve
+from headrace_workers.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["EngineError", "run"]
+
+
+def run(model: str, *, dtype: str, threads: int, config: WorkerConfig, ready_fd: int | None) -> Counters:
+    """Load the model and serve it until SIGTERM or SIGINT, then drain; a second signal cancels.
+
+    Raises:
+        EngineError: the model cannot be loaded, or not in this way.
+        WorkerError: the worker cannot work with this server, fleet or budget.
+        asyncio.CancelledError: a second signal came.
+    """
+    engine_config = _engine_config(dtype, threads)
+    loop_factory = None
+    with contextlib.suppress(ImportError):  # not made for Windows
+        import uvloop  # noqa: PLC0415 - optional
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(_serve_until_signal(lambda: Engine.load(model, engine_config), config, ready_fd))
+
+
+async def _serve_until_signal(load: Callable[[], Device], config: WorkerConfig, ready_fd: int | None) -> Counters:
+    stop = asyncio.Event()
+
+    def on_ready(worker: Worker) -> None:
+        _log_spec(worker.spec)
+        notify.ready(ready_fd)
+
+    serving = asyncio.ensure_future(serve(load, config, stop, on_ready))
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            serving.cancel()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return await serving
+
+
+def _log_spec(spec: ModelSpec) -> None:
+    logger.info(
+        "serving %s: %d dimensions, max_length %d (%s), %s pooling, computed in %s",
+        spec.name,
+        spec.dim,
+        spec.max_length,
+        spec.max_length_source,
+        spec.pooling,
+        spec.compute_dtype,
+    )
+
+
+def _engine_config(dtype: str, threads: int) -> EngineConfig:
+    try:
+        return EngineConfig(dtype=dtype, threads=threads)
+    except ValueError as error:
+        raise EngineError(str(error)) from None

@@ -1,0 +1,107 @@
+"""Makes sure that the broker has the NATS streams, consumers and buckets of a model.
+
+Knows the JetStream API calls: create if absent, compare if present, never overwrite. nats-py's own calls know neither
+priority groups nor how to compare. What should stand there is data in contracts, topology.py.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from headrace_contracts import ModelSpec, limits, topology
+from headrace_contracts.topology import ConsumerSpec, StreamSpec
+from nats.aio.client import Client as NatsClient
+from nats.js.errors import APIError
+
+from headrace_workers.config import WorkerConfig
+from headrace_workers.errors import TopologyConflict
+
+logger = logging.getLogger(__name__)
+
+# Settings that decide whether work is lost, doubled or refused. The others are an operator's to tune.
+_MUST_AGREE = frozenset(
+    {"subjects", "retention", "storage", "discard", "ack_policy", "priority_groups", "priority_policy", "max_msg_size"}
+)
+_NOT_FOUND = frozenset({10059, 10014})  # JetStream error codes: no such stream, no such consumer
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What one model needs in the broker."""
+
+    streams: tuple[StreamSpec, ...]
+    consumers: tuple[ConsumerSpec, ...]
+
+    @classmethod
+    def of(cls, spec: ModelSpec, config: WorkerConfig) -> "Topology":
+        """The NATS streams and consumers of a model."""
+        size = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
+        shards = range(spec.shards)
+        return cls(
+            streams=(
+                *(topology.online_stream(spec.name, shard, max_msg_size=size) for shard in shards),
+                topology.batch_stream(spec.name, max_msg_size=size, replicas=config.replicas),
+                topology.results_stream(replicas=config.replicas),
+                topology.dead_stream(replicas=config.replicas),
+            ),
+            consumers=(
+                *(topology.online_consumer(spec.name, shard, ack_wait_s=config.online_ack_wait_s) for shard in shards),
+                topology.batch_consumer(spec.name, ack_wait_s=config.batch_ack_wait_s),
+            ),
+        )
+
+
+async def provide(nats: NatsClient, wanted: Topology) -> None:
+    """Create what is absent and compare what is present.
+
+    Raises:
+        TopologyConflict: something present differs in a setting that decides correctness.
+        nats.errors.Error: the server cannot be reached or refuses.
+    """
+    for stream in wanted.streams:
+        config = stream.to_api()
+        info = await _api(nats, f"STREAM.INFO.{stream.name}")
+        if info is None:
+            await _api(nats, f"STREAM.CREATE.{stream.name}", config)
+            logger.info("created NATS stream %s", stream.name)
+        else:
+            _compare(f"NATS stream {stream.name}", config, info["config"])
+    for consumer in wanted.consumers:
+        config = consumer.to_api()
+        name = f"{consumer.stream}.{topology.CONSUMER}"
+        info = await _api(nats, f"CONSUMER.INFO.{name}")
+        if info is None:
+            await _api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
+            logger.info("created consumer %s", name)
+        else:
+            _compare(f"consumer {name}", config, info["config"])
+
+
+async def _api(nats: NatsClient, call: str, config: Mapping[str, object] | None = None) -> dict[str, Any] | None:
+    """One JetStream API request; None when it names something that does not exist."""
+    body = b"" if config is None else json.dumps(config).encode()
+    answer = json.loads((await nats.request(f"$JS.API.{call}", body, timeout=5)).data)
+    error = answer.get("error")
+    if error is None:
+        return cast("dict[str, Any]", answer)
+    if error.get("err_code") in _NOT_FOUND:
+        return None
+    raise APIError.from_error(error)
+
+
+def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:
+    """Say what differs; refuse to work with it if correctness hangs on it."""
+    differing = {
+        name: (found.get(name), value) for name, value in wanted.items() if (found.get(name) or None) != (value or None)
+    }
+    if not differing:
+        return
+    text = ", ".join(f"{name} is {is_!r}, this worker would set {value!r}" for name, (is_, value) in differing.items())
+    if _MUST_AGREE & differing.keys():
+        raise TopologyConflict(
+            f"{what} stands there with other settings: {text}. Give the worker its fleet's settings, or delete it when "
+            "it is empty"
+        )
+    logger.info("%s is left as it is: %s", what, text)

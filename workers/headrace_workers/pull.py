@@ -1,0 +1,176 @@
+"""The puller: asks the broker for as much work as its purse allows, and no more.
+
+Knows JetStream's MSG.NEXT protocol (ADR-13, ADR-37, ADR-42): `max_bytes` credit, priority groups, status messages,
+lost pulls. nats-py's own fetch has neither max_bytes nor groups (ops/decisions/0003). Does not know what the messages
+mean, nor how the work they carry is scheduled.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from headrace_contracts import Priority, topology
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from headrace_workers.delivery import Delivery
+from headrace_workers.purse import Purse
+
+logger = logging.getLogger(__name__)
+
+# A pull ends by bytes or by time, never by count: then no credit is ever lost silently.
+_MAX_MESSAGES = 1_000_000
+# No message is smaller than its subjects and headers: a pull with less credit left can only idle.
+_SMALLEST_MESSAGE = 128
+_RETRY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullLimits:
+    """How one puller asks.
+
+    Attributes:
+        min_bytes: never ask for less: the largest message would end the pull at once, again and again.
+        idle_bytes: ask for no more while the worker is idle, so that one idle worker does not hoard a burst.
+        expires_s: seconds that a pull stands. One that has not ended after twice that is lost; so short pulls serve as
+            heartbeats.
+    """
+
+    min_bytes: int
+    idle_bytes: int
+    expires_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullHooks:
+    """Whom a puller talks to.
+
+    Attributes:
+        on_delivery: called with each message.
+        on_settled: called with each message after it was settled.
+        on_missing: awaited when the broker knows no such NATS stream or consumer; it should provide them.
+        is_idle: whether the worker has nothing to do; idle workers are served first.
+    """
+
+    on_delivery: Callable[[Delivery], None]
+    on_settled: Callable[[Delivery], None]
+    on_missing: Callable[[], Awaitable[None]]
+    is_idle: Callable[[], bool]
+
+
+class Puller:
+    """Keeps one pull open on one NATS stream's shared consumer while its purse has room."""
+
+    def __init__(
+        self,
+        nats: NatsClient,
+        stream: str,
+        priority: Priority,
+        purse: Purse,
+        limits: PullLimits,
+        hooks: PullHooks,
+    ) -> None:
+        self.stream = stream
+        self.purse = purse
+        self._nats = nats
+        self._priority: Priority = priority
+        self._limits = limits
+        self._hooks = hooks
+        self._room = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._ended: asyncio.Future[str] | None = None
+
+    async def run(self) -> None:
+        """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
+        while not self._stopping.is_set():
+            if self.purse.free >= self._limits.min_bytes:
+                await self._after(await self._pull())
+            else:
+                self._room.clear()
+                await self._room.wait()
+
+    def stop(self) -> None:
+        """Open no further pull. The open one lapses by itself, so that no message is lost on its way here."""
+        self._stopping.set()
+        self._room.set()
+
+    def restart(self) -> None:
+        """The connection was made anew: the broker has forgotten the open pull."""
+        self._end("connection renewed")
+
+    async def _pull(self) -> str:
+        """Open one pull, on an inbox of its own, and stay until it ends; returns why it did."""
+        idle = self._hooks.is_idle()
+        size = self.purse.free
+        if idle:
+            size = min(size, max(self._limits.idle_bytes, self._limits.min_bytes))
+        self._ended = asyncio.get_running_loop().create_future()
+        inbox = self._nats.new_inbox()
+        self.purse.open_pull(size)
+        # Limits off: the purse bounds what can be on its way.
+        inflow = await self._nats.subscribe(inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0)
+        try:
+            request = self._request(size, topology.IDLE if idle else topology.PREFETCH)
+            await self._nats.publish(
+                f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{topology.CONSUMER}", request, reply=inbox
+            )
+            async with asyncio.timeout(2 * self._limits.expires_s + 1):
+                return await self._ended
+        except TimeoutError:
+            return "lost: the broker never ended it"
+        finally:
+            self.purse.end_pull()
+            await self._leave(inflow)
+
+    def _request(self, size: int, priority: int) -> bytes:
+        return json.dumps(
+            {
+                "batch": _MAX_MESSAGES,
+                "max_bytes": size,
+                "expires": int(self._limits.expires_s * 1e9),
+                "group": topology.PULL_GROUP,
+                "priority": priority,
+            }
+        ).encode()
+
+    async def _on_message(self, message: Msg) -> None:
+        status = (message.headers or {}).get("Status")
+        if status is not None:
+            self._end(f"{status} {(message.headers or {}).get('Description', '')}")
+            return
+        delivery = Delivery(message, self._priority, self._settled)
+        self.purse.arrive(delivery.size)
+        if self.purse.credit < _SMALLEST_MESSAGE:
+            self._end("used up")
+        self._hooks.on_delivery(delivery)
+
+    def _settled(self, delivery: Delivery) -> None:
+        self.purse.settle(delivery.size)
+        self._room.set()
+        self._hooks.on_settled(delivery)
+
+    def _end(self, reason: str) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(reason)
+
+    async def _after(self, reason: str) -> None:
+        """Go on at once after an ordinary end; otherwise mend what is missing and wait a moment."""
+        if reason.startswith(("408", "409 Message Size", "used up", "connection renewed")):
+            return
+        logger.warning("pull on %s ended: %s", self.stream, reason)
+        if reason.startswith(("404", "503", "409 Consumer Deleted")):
+            await self._hooks.on_missing()
+        # Not a sleep: a drain must not wait for it.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S):
+                await self._stopping.wait()
+
+    async def _leave(self, inflow: Subscription) -> None:
+        # The connection may be gone; then the broker has dropped the subscription itself.
+        with contextlib.suppress(NatsError):
+            await inflow.unsubscribe()

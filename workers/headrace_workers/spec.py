@@ -1,0 +1,127 @@
+"""The ModelSpec of a checkpoint, and the budgets that follow from it.
+
+Knows how defaults depend on the model and the server, and which budgets cannot work. Pure. Does not know where specs
+are kept: registry.py does.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from headrace_contracts import ModelSpec, limits
+from headrace_contracts.fingerprint import fingerprint
+from headrace_engine import Checkpoint
+
+from headrace_workers.config import WorkerConfig
+from headrace_workers.errors import BudgetUnfit
+
+# Until a device is measured: about 60 ms of MiniLM on two cores, and past the point where more tokens gain speed.
+_STEP_TOKENS = 2048
+_STEPS_IN_HAND = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Token budgets of one worker.
+
+    Attributes:
+        step_tokens: one step at most.
+        online_bytes: purse of the online pullers together.
+        batch_bytes: purse of the batch puller.
+        min_pull_bytes: what a pull must ask for so that the largest chunk fits.
+    """
+
+    step_tokens: int
+    online_bytes: int
+    batch_bytes: int
+    min_pull_bytes: int
+
+
+def served_name(config: WorkerConfig, source: str) -> str:
+    """The configured name, or one made of the last part of where the model came from."""
+    if config.name is not None:
+        return config.name
+    name = re.sub(r"[^a-z0-9_-]+", "-", source.rstrip("/").rsplit("/", 1)[-1].lower()).strip("-_")
+    return name[:64] or "model"
+
+
+def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str, max_payload: int) -> ModelSpec:
+    """The ModelSpec that this worker would publish.
+
+    Args:
+        checkpoint: what the engine loaded.
+        config: this worker's settings.
+        compute_dtype: what the engine computes in.
+        max_payload: largest message that the server takes, in bytes.
+    """
+    tokenizer = hashlib.sha256(checkpoint.tokenizer_json).hexdigest()
+    step = config.step_tokens or max(_STEP_TOKENS, checkpoint.max_length)
+    return ModelSpec(
+        name=served_name(config, checkpoint.source),
+        source=checkpoint.source,
+        tasks=checkpoint.tasks,
+        dim=checkpoint.dim,
+        dtypes=("f32", "f16"),
+        compute_dtype=compute_dtype,
+        max_length=checkpoint.max_length,
+        max_length_source=checkpoint.max_length_source,
+        pooling=checkpoint.pooling,
+        normalize=checkpoint.normalize,
+        prompts=dict(checkpoint.prompts),
+        default_prompt=checkpoint.default_prompt,
+        vocab_size=checkpoint.vocab_size,
+        fingerprint=fingerprint(
+            tokenizer=tokenizer,
+            revision=checkpoint.revision,
+            pooling=checkpoint.pooling,
+            max_length=checkpoint.max_length,
+        ),
+        tokenizer=tokenizer,
+        max_chunk_tokens=config.max_chunk_tokens or max(step // 2, checkpoint.max_length),
+        max_chunk_items=limits.max_reply_items(max_payload, checkpoint.dim),
+        shards=config.shards,
+    )
+
+
+def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:
+    """Split the token budget between the classes, half and half: neither can hold up the other's pulls.
+
+    Raises:
+        BudgetUnfit: a step or a purse cannot hold the largest chunk of the fleet, a chunk cannot hold the longest
+            sequence, or the server cannot carry the chunk.
+    """
+    step = config.step_tokens or max(_STEP_TOKENS, spec.max_chunk_tokens)
+    budget = config.budget_tokens or _default_budget(step, spec)
+    min_pull = limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
+    if spec.max_chunk_tokens < spec.max_length:
+        raise BudgetUnfit(
+            f"max_chunk_tokens is {spec.max_chunk_tokens}, but one sequence of {spec.name} may have {spec.max_length} "
+            f"tokens ({spec.max_length_source}): raise max_chunk_tokens"
+        )
+    largest = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
+    if largest > max_payload:
+        raise BudgetUnfit(
+            f"max_chunk_tokens is {spec.max_chunk_tokens}, so a chunk may take {largest} bytes, but the server's "
+            f"max_payload is {max_payload}: lower max_chunk_tokens, or raise max_payload"
+        )
+    if step < spec.max_chunk_tokens:
+        raise BudgetUnfit(
+            f"step_tokens is {step}, but one chunk of {spec.name} may have {spec.max_chunk_tokens} tokens "
+            "(max_chunk_tokens of the fleet): raise step_tokens"
+        )
+    half = budget * limits.TOKEN_BYTES // 2
+    if half // spec.shards < min_pull:
+        least = 2 * spec.shards * -(-min_pull // limits.TOKEN_BYTES)
+        raise BudgetUnfit(
+            f"budget_tokens is {budget}, but each of {spec.shards} online and one batch pull must have room for the "
+            f"largest chunk ({min_pull} bytes): raise budget_tokens to {least} or more"
+        )
+    return Budgets(step_tokens=step, online_bytes=half, batch_bytes=half, min_pull_bytes=min_pull)
+
+
+def _default_budget(step: int, spec: ModelSpec) -> int:
+    """Eight steps, or more where the largest chunk needs it."""
+    pulls = (
+        2 * spec.shards * -(-limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items) // limits.TOKEN_BYTES)
+    )
+    return max(_STEPS_IN_HAND * step, 2 * pulls)

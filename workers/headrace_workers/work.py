@@ -1,0 +1,166 @@
+"""From a delivery to work: everything that is checked before a chunk may queue for the device.
+
+Knows the limits of the model and which error code each breach gets. Does not know NATS, nor what happens to a refusal:
+answer.py sends it. Bad items are set aside here, so that one of them never fails the others.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from headrace_contracts import BadItem, Chunk, DecodeError, Envelope, ErrorCode, ModelSpec, TokenIds, decode_chunk
+from headrace_engine import RaggedBatch, pack
+from numpy.typing import NDArray
+
+from headrace_workers.delivery import Delivery
+
+_Scalar = TypeVar("_Scalar", np.uint32, np.uint8)
+
+
+class Refused(Exception):
+    """A chunk of which nothing will run.
+
+    Attributes:
+        code: the error code for its producer.
+        text: what to do about it.
+        chunk_id: the chunk's, where it could be read.
+        is_poison: whether it must be kept for people to look at.
+    """
+
+    def __init__(self, code: ErrorCode, text: str, *, chunk_id: str = "", is_poison: bool = False) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.chunk_id = chunk_id
+        self.is_poison = is_poison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Work:
+    """A chunk that may run.
+
+    Attributes:
+        delivery: the message it came in, to be settled when it is answered.
+        envelope: its headers.
+        chunk: its body.
+        runnable: [m] indices of the sequences that can run.
+        bad: the others, with the reason.
+        num_tokens: tokens of the m sequences.
+    """
+
+    delivery: Delivery
+    envelope: Envelope
+    chunk: Chunk
+    runnable: NDArray[np.intp]
+    bad: tuple[BadItem, ...]
+    num_tokens: int
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Unix ms after which nobody waits for it."""
+        return self.envelope.deadline_ms
+
+
+def accept(delivery: Delivery, spec: ModelSpec, *, max_deliveries: int, now_ms: float) -> Work:
+    """Check a delivery against the model's limits.
+
+    Raises:
+        Refused: nothing of it can run.
+    """
+    try:
+        return _accept(delivery, spec, max_deliveries, now_ms)
+    except DecodeError as error:
+        raise Refused(ErrorCode.INVALID, str(error), is_poison=True) from None
+    except Refused:
+        raise
+    except Exception as error:
+        # Left unanswered it would be kept in progress for ever.
+        raise Refused(ErrorCode.INTERNAL, f"This is a bug: {error!r}", is_poison=True) from error
+
+
+def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: float) -> Work:
+    envelope = Envelope.from_headers(delivery.headers)
+    chunk = decode_chunk(delivery.body)
+    if envelope.deadline_ms is not None and envelope.deadline_ms <= now_ms:
+        raise expired(chunk.id)
+    if delivery.count > max_deliveries:
+        text = f"delivered {delivery.count} times without an answer: it seems to end every worker that runs it"
+        raise Refused(ErrorCode.INTERNAL, text, chunk_id=chunk.id, is_poison=True)
+    _check_chunk(chunk, spec)
+    bad = _bad_items(chunk, spec)
+    runnable = np.setdiff1d(np.arange(chunk.num_sequences), [item.index for item in bad])
+    return Work(
+        delivery=delivery,
+        envelope=envelope,
+        chunk=chunk,
+        runnable=runnable,
+        bad=bad,
+        num_tokens=int(chunk.lengths[runnable].sum()),
+    )
+
+
+def expired(chunk_id: str) -> Refused:
+    """The refusal of work that nobody waits for any more."""
+    return Refused(ErrorCode.EXPIRED, "its deadline passed before it could run", chunk_id=chunk_id)
+
+
+def prepare(works: tuple[Work, ...]) -> RaggedBatch:
+    """Pack the runnable sequences of all works, in their order, into one ragged batch."""
+    sequences: list[TokenIds] = []
+    segments: list[NDArray[np.uint8]] = []
+    for work in works:
+        sequences += _runnable(work, work.chunk.token_ids)
+        ids = work.chunk.segment_ids
+        segments += _runnable(work, np.zeros(work.chunk.num_tokens, np.uint8) if ids is None else ids)
+    has_segments = any(work.chunk.segment_ids is not None for work in works)
+    return pack(sequences, segments if has_segments else None)
+
+
+def _runnable(work: Work, flat: NDArray[_Scalar]) -> list[NDArray[_Scalar]]:
+    parts = np.split(flat, np.cumsum(work.chunk.lengths[:-1], dtype=np.int64))
+    return parts if not work.bad else [parts[i] for i in work.runnable]
+
+
+def _check_chunk(chunk: Chunk, spec: ModelSpec) -> None:
+    """Refuse a chunk that was not made for this model or within its limits."""
+
+    def refused(code: ErrorCode, text: str) -> Refused:
+        return Refused(code, text, chunk_id=chunk.id)
+
+    if chunk.model != spec.name or chunk.fingerprint != spec.fingerprint:
+        asked, served = f"{chunk.model}/{chunk.fingerprint}", f"{spec.name}/{spec.fingerprint}"
+        raise refused(
+            ErrorCode.MODEL_MISMATCH, f"made for {asked}, this worker serves {served}: read the ModelSpec anew"
+        )
+    if chunk.task not in spec.tasks:
+        raise refused(ErrorCode.INVALID, f"task {chunk.task!r}: {spec.name} can {', '.join(spec.tasks)}")
+    options = chunk.options
+    if options.dtype not in spec.dtypes:
+        raise refused(
+            ErrorCode.INVALID, f"opt.dtype {options.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}"
+        )
+    if options.dim is not None and options.dim > spec.dim:
+        raise refused(ErrorCode.INVALID, f"opt.dim {options.dim}: rows of {spec.name} have {spec.dim} dimensions")
+    if chunk.num_tokens > spec.max_chunk_tokens:
+        raise refused(
+            ErrorCode.TOO_LONG, f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}"
+        )
+    if chunk.num_sequences > spec.max_chunk_items:
+        raise refused(
+            ErrorCode.TOO_LONG, f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}"
+        )
+
+
+def _bad_items(chunk: Chunk, spec: ModelSpec) -> tuple[BadItem, ...]:
+    """The sequences that the model cannot run, each with the reason."""
+    bad = [
+        BadItem(int(i), ErrorCode.TOO_LONG, f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}")
+        for i in np.flatnonzero(chunk.lengths > spec.max_length)
+    ]
+    if int(chunk.token_ids.max()) >= spec.vocab_size:
+        bad += [
+            BadItem(i, ErrorCode.INVALID, f"token id {ids.max()}: the vocabulary ends at {spec.vocab_size - 1}")
+            for i, ids in enumerate(chunk.sequences())
+            if int(ids.max()) >= spec.vocab_size and len(ids) <= spec.max_length
+        ]
+    return tuple(bad)

@@ -1,0 +1,268 @@
+"""The worker: pull → schedule → run → reply → settle.
+
+Knows the order of things and nothing of their insides: each word above has a file of its own. One worker serves one
+model on one device. While the device runs a step, the next one is packed and the one before is answered.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+from headrace_contracts import ErrorCode, ModelSpec, Priority, Usage, limits, subjects
+from headrace_engine import BatchError, RaggedBatch
+from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
+
+from headrace_workers.answer import Answers
+from headrace_workers.config import WorkerConfig
+from headrace_workers.counters import Counters
+from headrace_workers.delivery import Delivery
+from headrace_workers.hold import Hold
+from headrace_workers.lane import Lane, StepResult
+from headrace_workers.pull import Puller, PullHooks, PullLimits
+from headrace_workers.purse import Purse
+from headrace_workers.schedule import Plan, Scheduler
+from headrace_workers.spec import Budgets
+from headrace_workers.work import Refused, Work, accept, expired, prepare
+
+logger = logging.getLogger(__name__)
+
+# From this delivery on a chunk runs alone: if it is what ended two workers, it ends no neighbour's chance with its own.
+_SUSPECT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step on its way through the device.
+
+    Attributes:
+        works: whose sequences run in it, in packing order.
+        queue_ms: how long each of them had waited when it started.
+        num_tokens: tokens of all of them.
+        result: its rows, later.
+    """
+
+    works: tuple[Work, ...]
+    queue_ms: tuple[float, ...]
+    num_tokens: int
+    result: "asyncio.Future[StepResult]"
+
+
+class Worker:
+    """Serves one model from one connection until it is told to stop.
+
+    Attributes:
+        spec: of the model that it serves.
+        counters: what it did so far.
+        is_running: between the start and the end of `run`.
+    """
+
+    def __init__(
+        self,
+        nats: NatsClient,
+        lane: Lane,
+        spec: ModelSpec,
+        budgets: Budgets,
+        config: WorkerConfig,
+        *,
+        provide: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`provide` makes sure that the broker has all that the model needs; awaited whenever that is in doubt."""
+        self.counters = Counters()
+        self._nats = nats
+        self._lane = lane
+        self.spec = spec
+        self._config = config
+        self._provide = provide
+        self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
+        self._answers = Answers(nats, spec, config.worker, self.counters)
+        self._arrived = asyncio.Event()
+        self._hold = Hold(self.counters, self._arrived.set)
+        self._pullers = self._make_pullers(budgets)
+        self._no_more = False
+        self._gives_back = False
+        self.is_running = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set; then stop pulling, finish what is in hand and return."""
+        async with asyncio.TaskGroup() as self._tasks:
+            every_s = min(self._config.online_ack_wait_s, self._config.batch_ack_wait_s) / 3
+            keeping = self._tasks.create_task(self._hold.keep_in_progress(every_s))
+            stepping = self._tasks.create_task(self._run_steps())
+            pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
+            self.is_running = True
+            await stop.wait()
+            await self._drain(pulling, stepping)
+            self.is_running = False
+            keeping.cancel()
+
+    def num_queued(self, priority: Priority) -> int:
+        """Chunks of a class that are in hand and wait for a step."""
+        return self._scheduler.num_queued(priority)
+
+    # -- pull
+
+    def _make_pullers(self, budgets: Budgets) -> list[Puller]:
+        hooks = PullHooks(
+            on_delivery=self._on_delivery,
+            on_settled=self._hold.remove,
+            on_missing=self._recover,
+            is_idle=lambda: not self._hold,
+        )
+
+        def puller(stream: str, priority: Priority, limit: int) -> Puller:
+            return Puller(
+                self._nats,
+                stream,
+                priority,
+                Purse(limit),
+                PullLimits(
+                    min_bytes=budgets.min_pull_bytes,
+                    idle_bytes=budgets.step_tokens * limits.TOKEN_BYTES,
+                    expires_s=self._config.pull_expires_s,
+                ),
+                hooks,
+            )
+
+        model, shards = self.spec.name, self.spec.shards
+        online = [
+            puller(subjects.online_stream(model, i), "online", budgets.online_bytes // shards) for i in range(shards)
+        ]
+        return [*online, puller(subjects.batch_stream(model), "batch", budgets.batch_bytes)]
+
+    def _on_delivery(self, delivery: Delivery) -> None:
+        """Queue what came in, or refuse it; in a drain that takes too long, give it back."""
+        self._hold.add(delivery)
+        if self._gives_back:
+            self._tasks.create_task(self._hold.give_back([delivery]))
+            return
+        try:
+            work = accept(delivery, self.spec, max_deliveries=self._config.max_deliveries, now_ms=_now_ms())
+        except Refused as refused:
+            self._tasks.create_task(self._answers.refuse(delivery, refused))
+            return
+        self._hold.weigh(delivery, work.chunk.num_tokens)
+        if not work.num_tokens:
+            self._tasks.create_task(self._answer_without_step(work))
+        elif delivery.count >= _SUSPECT:
+            self._scheduler.push_apart((work,))
+        else:
+            self._scheduler.push(delivery.priority, work)
+        self._arrived.set()
+
+    def on_reconnect(self) -> None:
+        """The connection was made anew: the broker has forgotten the pulls, and perhaps what it held in memory."""
+        self._tasks.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        await self._recover()
+        for puller in self._pullers:
+            puller.restart()
+
+    async def _recover(self) -> None:
+        try:
+            await self._provide()
+        except (NatsError, OSError) as error:
+            # The pull that needs it fails again and asks again.
+            logger.warning("the broker is not ready yet: %r", error)
+
+    # -- schedule and run
+
+    async def _run_steps(self) -> None:
+        """Keep the device busy: pack ahead, hand over when it is free, leave the answer to a task."""
+        while (plan := await self._next_plan()) is not None:
+            batch = prepare(plan.works)
+            await self._lane.free()
+            fresh = self._plan()
+            if fresh is None:
+                continue
+            if fresh != plan:
+                batch = prepare(fresh.works)
+            self._scheduler.take(fresh)
+            self._tasks.create_task(self._answer(self._start(fresh.works, batch)))
+
+    async def _next_plan(self) -> Plan[Work] | None:
+        while (plan := self._plan()) is None and not (self._no_more and not self._hold):
+            self._arrived.clear()
+            await self._arrived.wait()
+        return plan
+
+    def _plan(self) -> Plan[Work] | None:
+        for work in self._scheduler.drop_expired(_now_ms()):
+            self._tasks.create_task(self._answers.refuse(work.delivery, expired(work.chunk.id)))
+        return self._scheduler.plan()
+
+    def _start(self, works: tuple[Work, ...], batch: RaggedBatch) -> Step:
+        return Step(
+            works=works,
+            queue_ms=tuple(work.delivery.age_ms for work in works),
+            num_tokens=sum(work.num_tokens for work in works),
+            result=self._lane.start(batch),
+        )
+
+    # -- reply and settle
+
+    async def _answer(self, step: Step) -> None:
+        try:
+            result = await step.result
+        except Exception as error:  # noqa: BLE001 - whatever a step raises, its chunks must be answered
+            await self._on_failed_step(step.works, error)
+            return
+        self.counters.steps += 1
+        self.counters.tokens += step.num_tokens
+        first = 0
+        for work, queue_ms in zip(step.works, step.queue_ms, strict=True):
+            last = first + len(work.runnable)
+            usage = Usage(tokens=work.num_tokens, queue_ms=queue_ms, run_ms=result.run_ms, batch_tokens=step.num_tokens)
+            await self._answers.result(work, result.rows[first:last], usage)
+            first = last
+
+    async def _on_failed_step(self, works: tuple[Work, ...], error: Exception) -> None:
+        """Halve a step that raised until the chunk that makes it raise stands alone; that one is poison."""
+        self.counters.failed_steps += 1
+        logger.error("a step of %d chunks failed: %r", len(works), error)
+        if len(works) > 1:
+            middle = len(works) // 2
+            self._scheduler.push_apart(works[:middle])
+            self._scheduler.push_apart(works[middle:])
+            self._arrived.set()
+            return
+        (work,) = works
+        code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL
+        poison = Refused(code, f"the engine failed on it: {error!r}", chunk_id=work.chunk.id, is_poison=True)
+        await self._answers.refuse(work.delivery, poison)
+
+    async def _answer_without_step(self, work: Work) -> None:
+        """Every sequence is bad: nothing runs, but each gets its reason."""
+        usage = Usage(tokens=0, queue_ms=work.delivery.age_ms, run_ms=0, batch_tokens=0)
+        await self._answers.result(work, np.zeros((0, self.spec.dim), np.float32), usage)
+
+    # -- drain
+
+    async def _drain(self, pulling: "list[asyncio.Task[None]]", stepping: "asyncio.Task[None]") -> None:
+        """Let the open pulls lapse and finish what is in hand; give back what cannot be finished in time."""
+        logger.info("draining: %d messages in hand", len(self._hold))
+        for puller in self._pullers:
+            puller.stop()
+        try:
+            async with asyncio.timeout(self._config.drain_timeout_s):
+                await asyncio.wait(pulling)
+                self._finish()
+                await asyncio.wait({stepping})
+        except TimeoutError:
+            logger.warning("drain takes longer than %g s: giving the rest back", self._config.drain_timeout_s)
+            self._gives_back = True
+            await self._hold.give_back(work.delivery for work in self._scheduler.clear())
+            await asyncio.wait(pulling)
+            self._finish()
+
+    def _finish(self) -> None:
+        self._no_more = True
+        self._arrived.set()
+
+
+def _now_ms() -> float:
+    return time.time() * 1000
