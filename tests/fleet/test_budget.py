@@ -5,7 +5,7 @@ import json
 import random
 
 from headrace import Client, local
-from headrace_contracts import limits
+from headrace_contracts import limits, topology
 from headrace_engine import Engine
 from nats.aio.msg import Msg
 
@@ -21,10 +21,10 @@ async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
 ) -> None:
     dice = random.Random(7)  # noqa: S311 - a load, not a secret
     texts = [[f"{'word ' * dice.randrange(1, 200)}" for _ in range(dice.randrange(1, 12))] for _ in range(60)]
-    asked: list[int] = []
+    asked: list[dict[str, int]] = []
 
     async def see(message: Msg) -> None:
-        asked.append(json.loads(message.data)["max_bytes"])
+        asked.append(json.loads(message.data))
 
     config = brisk(nats_server.url, budget_tokens=BUDGET, step_tokens=600, max_chunk_tokens=300, pull_expires_s=0.2)
     async with connected(nats_server.url) as observer:
@@ -42,4 +42,7 @@ async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
     assert worker.counters.held_tokens == 0
     # The broker holds the worker to it: no pull ever asked for more than its class may have.
     assert asked
-    assert max(asked) <= BUDGET // 2 * limits.TOKEN_BYTES
+    assert max(pull["max_bytes"] for pull in asked) <= BUDGET // 2 * limits.TOKEN_BYTES
+    # Idle workers are served before busy ones that only prefetch.
+    assert asked[0]["priority"] == topology.IDLE
+    assert {pull["priority"] for pull in asked} == {topology.IDLE, topology.PREFETCH}
