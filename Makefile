@@ -14,6 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 demo: .venv/.demo
 	$(BIN)/headrace demo
+	@echo '(. .venv/bin/activate puts the command on your path)'
 
 test: .venv/.dev
 	$(BIN)/pytest $(ARGS)

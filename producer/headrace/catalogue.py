@@ -5,9 +5,10 @@ Knows the KV bucket of ModelSpecs and the object store of tokenizers. Does not k
 
 import asyncio
 import hashlib
+import logging
 from dataclasses import dataclass
 
-from headrace_contracts import ContractError, ModelSpec, decode_spec, topology
+from headrace_contracts import DecodeError, InvalidName, ModelSpec, decode_spec, topology
 from headrace_contracts.subjects import model_name
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
@@ -16,6 +17,8 @@ from nats.js.kv import KeyValue
 
 from headrace.errors import ConnectionFailed, HeadraceError, InputError, ModelNotFound
 from headrace.tokens import TextTokenizer
+
+logger = logging.getLogger(__name__)
 
 _HOW_TO_START = "start a worker: headrace worker MODEL"
 
@@ -58,6 +61,10 @@ class Catalogue:
             return decode_spec((await bucket.get(name)).value or b"")
         except KeyNotFoundError:
             return None  # deleted; the bucket still remembers that
+        except DecodeError as error:
+            # Another program's, or a later version's: no reason to hide the others.
+            logger.warning("the published ModelSpec of %r cannot be read: %s", name, error)
+            return None
 
     async def model(self, name: str | None) -> Model:
         """The named model, or the only one there is.
@@ -100,8 +107,10 @@ class Catalogue:
         except (KeyNotFoundError, NotFoundError):
             names = ", ".join(spec.name for spec in await self.specs()) or "none"
             raise ModelNotFound(f"the fleet does not serve {name!r} (it serves: {names}): {_HOW_TO_START}") from None
-        except ContractError as error:
-            raise InputError(f"model {name!r}: {error}") from error
+        except InvalidName as error:
+            raise InputError(f"model is {name!r}: {error}") from error
+        except DecodeError as error:
+            raise HeadraceError(f"the published ModelSpec of {name!r} cannot be read: {error}") from error
         except (NatsError, TimeoutError) as error:
             raise ConnectionFailed(f"could not read model {name!r} from the fleet: {error}") from error
         if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:

@@ -14,7 +14,7 @@ from headrace.commands.demo import demo
 from headrace.commands.embed import embed
 from headrace.commands.models import models
 from headrace.commands.up import up
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, InputError
 
 
 def build() -> typer.Typer:
@@ -39,4 +39,4 @@ def main() -> None:
         build()()
     except HeadraceError as error:
         typer.secho(f"headrace: {error}", err=True, fg="red")
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, InputError) else 1)

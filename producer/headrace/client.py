@@ -22,23 +22,22 @@ from headrace_contracts import (
     Priority,
     Reply,
     TokenIds,
+    connection,
     encode_chunk,
     subjects,
 )
+from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 
 from headrace.catalogue import Catalogue, Model
 from headrace.chunking import split
-from headrace.connection import Link, connect
 from headrace.embeddings import Embeddings
-from headrace.errors import ItemError, ModelChanged, from_code
+from headrace.errors import ConnectionFailed, ItemError, ModelChanged, from_code
 from headrace.exchange import Deadline, Exchange, Outgoing
 from headrace.gather import Gathering
 from headrace.options import EmbedOptions
 from headrace.texts import read_texts
 
-# Chunks of one client on their way at a time: enough to keep a fleet busy, few enough to bound memory.
-_WINDOW = 256
 # Codes that say something about the texts of a chunk; the other chunks of the call are not concerned.
 _ABOUT_THE_CHUNK = frozenset({ErrorCode.INVALID, ErrorCode.TOO_LONG, ErrorCode.NON_FINITE, ErrorCode.INTERNAL})
 
@@ -53,9 +52,9 @@ class Client:
         """Use `connect`."""
         self._nats = nats
         self._id = client_id
+        self._link = link
         self._catalogue = Catalogue(nats)
         self._exchange = Exchange(nats, link, subjects.inbox(client_id))
-        self._window = asyncio.Semaphore(_WINDOW)
         self._turn = count()
 
     @classmethod
@@ -71,15 +70,23 @@ class Client:
             ConnectionFailed: nothing answers, or the server is too old.
         """
         client_id = secrets.token_hex(8)
-        nats, link = await connect(url, client_id, timeout)
+        try:
+            nats, link = await connection.connect(
+                url, name="headrace client", inbox=subjects.inbox(client_id), timeout_s=timeout
+            )
+        except connection.Unreachable as error:
+            raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
+        except connection.ServerTooOld as error:
+            raise ConnectionFailed(str(error)) from error
         client = cls(nats, link, client_id)
         await client._exchange.open()
         return client
 
     async def close(self) -> None:
-        """Close the connection; calls that still wait fail."""
+        """Close the connection; calls that still wait raise ConnectionFailed."""
         with contextlib.suppress(OSError):  # it was lost already
             await self._nats.close()
+        self._exchange.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,16 +159,25 @@ class Client:
         )
         items, is_single = read_texts(texts)
         deadline = Deadline.after(options.timeout_s)
-        chosen = await self._catalogue.model(model)
+        chosen = await self._model(model, deadline)
         try:
             vectors = await self._embed(items, chosen, options, deadline)
         except ModelChanged:
             # The fleet moved to another revision since the model was read: tokenise for that one.
             self._catalogue.forget(chosen.spec.name)
-            vectors = await self._embed(items, await self._catalogue.model(chosen.spec.name), options, deadline)
+            vectors = await self._embed(items, await self._model(chosen.spec.name, deadline), options, deadline)
         if strict or is_single:
             vectors.raise_errors()
         return vectors.single() if is_single else vectors
+
+    async def _model(self, name: str | None, deadline: Deadline) -> Model:
+        """The model, read from the fleet if this client has not seen it yet."""
+        try:
+            async with asyncio.timeout_at(deadline.loop_s):
+                await self._link.up.wait()
+                return await self._catalogue.model(name)
+        except TimeoutError:
+            raise from_code(ErrorCode.EXPIRED, "the model could not be read from the fleet in time") from None
 
     async def _embed(self, texts: list[str], model: Model, options: EmbedOptions, deadline: Deadline) -> Embeddings:
         """Tokenise, split, publish, gather."""
@@ -199,17 +215,16 @@ class Client:
         gathering: Gathering,
     ) -> None:
         """Publish one chunk and take in its reply."""
-        async with self._window:
-            reply = await self._exchange.ask(
-                Outgoing(
-                    subject=self._subject(spec, priority),
-                    body=encode_chunk(chunk),
-                    chunk_id=chunk.id,
-                    tokens=chunk.num_tokens,
-                    priority=priority,
-                    deadline=deadline,
-                )
+        reply = await self._exchange.ask(
+            Outgoing(
+                subject=self._subject(spec, priority),
+                body=encode_chunk(chunk),
+                chunk_id=chunk.id,
+                tokens=chunk.num_tokens,
+                priority=priority,
+                deadline=deadline,
             )
+        )
         if isinstance(reply, Reply):
             gathering.put(indices, reply)
         elif reply.code in _ABOUT_THE_CHUNK:

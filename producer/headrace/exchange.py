@@ -13,15 +13,27 @@ from enum import Enum, auto
 from itertools import count
 from typing import TypeAlias
 
-from headrace_contracts import DecodeError, Envelope, ErrorCode, ErrorReply, Priority, Reply, decode_reply, topology
+from headrace_contracts import (
+    PRIORITIES,
+    DecodeError,
+    Envelope,
+    ErrorCode,
+    ErrorReply,
+    Priority,
+    Reply,
+    decode_reply,
+    topology,
+)
+from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
-from headrace.connection import Link
 from headrace.errors import ConnectionFailed, DeadlineExceeded, Overloaded
 
+# Chunks on their way at a time: enough to keep a fleet busy, few enough to bound memory.
+_WINDOW = 256
 _ACK_TIMEOUT_S = 2.0
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
 _RETRY_AFTER_S = 1.0
@@ -38,6 +50,7 @@ class Outcome(Enum):
     FULL = auto()  # the broker has no room
     MISSING = auto()  # no NATS stream takes the subject, for now
     UNCONFIRMED = auto()  # nothing came back
+    CLOSED = auto()  # nobody will be told any more
     LOST = auto()  # it may be gone, and its reply too: the connection was made anew, or it grew too old in the queue
 
 
@@ -87,7 +100,9 @@ class Exchange:
         self._inbox = f"{inbox}.{_INBOX}"
         self._numbers = count()
         self._calls: dict[str, asyncio.Queue[Event]] = {}
-        link.on_reconnect = lambda: self._tell_all(Outcome.LOST)
+        # Each class has its own: a long batch call must not hold up a query of the same client.
+        self._windows = {priority: asyncio.Semaphore(_WINDOW) for priority in PRIORITIES}
+        link.on_up = lambda: self._tell_all(Outcome.LOST)
 
     async def open(self) -> None:
         """Subscribe to the inbox."""
@@ -95,6 +110,12 @@ class Exchange:
         await self._nats.subscribe(
             f"{self._inbox}.*.*", cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
         )
+
+    def close(self) -> None:
+        """End all calls that wait; they raise ConnectionFailed."""
+        self._tell_all(Outcome.CLOSED)
+        # Whoever waits for the connection finds it closed.
+        self._link.up.set()
 
     async def ask(self, chunk: Outgoing) -> Reply | ErrorReply:
         """Publish the chunk and wait for its reply.
@@ -107,7 +128,7 @@ class Exchange:
         number = str(next(self._numbers))
         events = self._calls[number] = asyncio.Queue()
         try:
-            async with asyncio.timeout_at(chunk.deadline.loop_s):
+            async with asyncio.timeout_at(chunk.deadline.loop_s), self._windows[chunk.priority]:
                 return await self._insist(chunk, number, events)
         except TimeoutError:
             raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
@@ -119,9 +140,12 @@ class Exchange:
         copy, pause = 0, _FIRST_PAUSE_S
         while True:
             await self._link.up.wait()
+            _forget_losses(events)
             outcome = await self._publish(chunk, number, copy) or await _outcome(events, chunk.priority)
             if isinstance(outcome, (Reply, ErrorReply)):
                 return outcome
+            if outcome is Outcome.CLOSED:
+                raise ConnectionFailed("the client is closed: open a new one")
             if outcome is Outcome.FULL and chunk.priority == "online":
                 raise Overloaded(ErrorCode.OVERLOADED, "the online queue is full: retry later", _RETRY_AFTER_S)
             if outcome is Outcome.LOST:
@@ -163,9 +187,18 @@ class Exchange:
             events.put_nowait(outcome)
 
     def _diagnosis(self, chunk: Outgoing) -> str:
-        if not self._link.up.is_set():
-            return "no reply in time: the connection to nats-server is down, reconnecting goes on"
-        return f"no reply in time for {chunk.subject}: allow more time, or see whether workers run and keep up"
+        if not self._nats.is_connected:
+            return "no reply in time: the connection to nats-server was lost and is not back; see whether it runs"
+        model = chunk.subject.split(".")[2]
+        return f"no reply in time: allow more, or see whether workers for {model} run and keep up"
+
+
+def _forget_losses(events: "asyncio.Queue[Event]") -> None:
+    """Before a publish: what was lost up to now is published again by it."""
+    kept = [events.get_nowait() for _ in range(events.qsize())]
+    for event in kept:
+        if event is not Outcome.LOST:
+            events.put_nowait(event)
 
 
 async def _outcome(events: "asyncio.Queue[Event]", priority: Priority) -> Event:

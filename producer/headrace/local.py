@@ -73,7 +73,7 @@ def _server(port: int, *flags: str) -> Iterator[Server]:
         watch = _LogWatch(process)
         found = watch.wait_until_ready()
         if found is None:
-            raise LocalFailed(f"nats-server did not start:\n{watch.last_words}")
+            raise LocalFailed(f"nats-server did not start: {watch.last_words}")
         yield Server(url=f"nats://127.0.0.1:{found}", port=found, process=process)
 
 
@@ -91,7 +91,10 @@ def worker(model: str, url: str, *options: str, log: Path | None = None) -> Iter
         LocalFailed: it did not start; the text holds its last words where they went to a file.
     """
     with ExitStack() as stack:
-        stderr = None if log is None else stack.enter_context(log.open("wb"))
+        try:
+            stderr = None if log is None else stack.enter_context(log.open("wb"))
+        except OSError as error:
+            raise LocalFailed(f"the worker's log cannot be written to {log}: {error.strerror}") from error
         reader, writer = os.pipe()
         ready = stack.enter_context(os.fdopen(reader, "rb", buffering=0))
         command = [
@@ -151,8 +154,11 @@ class _LogWatch:
 
     @property
     def last_words(self) -> str:
-        """The end of its log."""
-        return "\n".join(self._lines)
+        """Its errors, or else the end of its log."""
+        errors = [line.partition("] ")[2] for line in self._lines if "[FTL]" in line or "[ERR]" in line]
+        if any("address already in use" in line for line in errors):
+            return f"{errors[-1]}: is another one running? Choose another port; -1 takes a free one"
+        return "; ".join(errors) or "\n".join(("its last words are", *self._lines))
 
     def _read(self, log: IO[bytes]) -> None:
         with log:

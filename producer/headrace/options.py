@@ -30,7 +30,7 @@ class EmbedOptions:
     def __post_init__(self) -> None:
         if self.priority not in PRIORITIES:
             raise InputError(f"priority is {self.priority!r}: choose one of {', '.join(PRIORITIES)}")
-        if self.timeout is not None and not (self.timeout > 0 and math.isfinite(self.timeout)):
+        if self.timeout is not None and not (_is_number(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise InputError(f"timeout is {self.timeout!r}: it must be a number of seconds above 0")
 
     @property
@@ -46,7 +46,7 @@ class EmbedOptions:
         """
         if self.dtype not in spec.dtypes:
             raise InputError(f"dtype is {self.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}")
-        if self.dim is not None and not 1 <= self.dim <= spec.dim:
+        if self.dim is not None and not (_is_number(self.dim, int) and 1 <= self.dim <= spec.dim):
             raise InputError(f"dim is {self.dim!r}: vectors of {spec.name} have 1 to {spec.dim} dimensions")
         normalize = spec.normalize if self.normalize is None else self.normalize
         return Options(dim=self.dim, dtype=self.dtype, normalize=normalize)
@@ -65,3 +65,8 @@ class EmbedOptions:
                 f"prompt_name is {name!r}: {spec.name} has {', '.join(sorted(spec.prompts)) or 'no prompts'}"
             )
         return spec.prompts[name]
+
+
+def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
+    # bool is a kind of int, and never meant here.
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -3,33 +3,68 @@
 Knows how to run Client on an event loop in a thread of its own. Usable from many threads at once.
 """
 
-from collections.abc import Iterable
-from contextlib import ExitStack
-from functools import partial
+import asyncio
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import CancelledError, Future
+from threading import Thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
-from anyio.from_thread import start_blocking_portal
 from headrace_contracts import Dtype, ModelSpec, Priority
 
 from headrace.client import Client
 from headrace.embeddings import Embeddings
+from headrace.errors import ConnectionFailed
+
+T = TypeVar("T")
 
 
 class SyncClient:
-    """Client for threads; `with SyncClient(url) as client`, or close it. Arguments and errors are those of Client."""
+    """Client for threads; `with SyncClient(url) as client`, or close it. Arguments and errors are those of Client.
+
+    A program that forgets to close it still ends: the thread is a daemon.
+    """
 
     def __init__(self, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5) -> None:
         """Connect; see Client.connect."""
-        with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal("asyncio"))
-            self._client = self._portal.call(partial(Client.connect, url, timeout=timeout))
-            stack.callback(self._portal.call, self._client.close)
-            self._stack = stack.pop_all()
+        self._is_closed = False
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        # Not anyio's portal: the interpreter waits for its thread, so a script that forgets `close` would never end.
+        self._thread = Thread(target=_live, args=(started,), name="headrace client", daemon=True)
+        self._thread.start()
+        self._loop, self._end = started.result()
+        try:
+            self._client = self._call(Client.connect(url, timeout=timeout))
+        except BaseException:
+            self._stop()
+            raise
 
     def close(self) -> None:
-        """Close the connection and end the thread; a second time does nothing."""
-        self._stack.close()
+        """Close the connection and end the thread; calls that still wait fail. A second time does nothing."""
+        if not self._is_closed:
+            try:
+                self._call(self._client.close())
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        self._is_closed = True
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it on the client's thread and wait here."""
+        if self._is_closed:
+            work.close()
+            raise ConnectionFailed("the client is closed: open a new one")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionFailed("the client was closed meanwhile: open a new one") from None
+        except BaseException:
+            future.cancel()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +76,7 @@ class SyncClient:
 
     def models(self) -> list[ModelSpec]:
         """The models that the fleet has published; see Client.models."""
-        return self._portal.call(self._client.models)
+        return self._call(self._client.models())
 
     def embed(  # noqa: PLR0913 - the options of a call are its public face
         self,
@@ -58,9 +93,8 @@ class SyncClient:
         strict: bool = False,
     ) -> Embeddings:
         """Embed texts; see Client.embed."""
-        return self._portal.call(
-            partial(
-                self._client.embed,
+        return self._call(
+            self._client.embed(
                 texts,
                 model=model,
                 priority=priority,
@@ -73,3 +107,14 @@ class SyncClient:
                 strict=strict,
             )
         )
+
+
+def _live(started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> None:
+    """An event loop from start to end; what still runs at the end is cancelled."""
+
+    async def until_end() -> None:
+        end = asyncio.Event()
+        started.set_result((asyncio.get_running_loop(), end))
+        await end.wait()
+
+    asyncio.run(until_end())

@@ -4,10 +4,10 @@ Knows the Rust tokenizer. The file's own truncation and padding are switched off
 file truncates at half of what the model takes. Does not know chunks.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import anyio.to_thread
 import numpy as np
 from headrace_contracts import TokenIds
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class TextTokenizer:
         """Tokenise; long inputs in a thread, so that the event loop goes on."""
         if sum(map(len, texts)) <= _INLINE_CHARACTERS:
             return self.tokenize(texts)
-        return await anyio.to_thread.run_sync(self.tokenize, texts)
+        return await asyncio.to_thread(self.tokenize, texts)
 
     def tokenize(self, texts: Sequence[str]) -> Tokenized:
         """Tokenise here and now."""

@@ -30,6 +30,7 @@ class WatchedEngine:
         self._permits = threading.Semaphore(0)
         if not held:
             self._open.set()
+        self.is_sick = False
         self.steps: list[frozenset[int]] = []
         self.step_tokens: list[int] = []
 
@@ -43,12 +44,21 @@ class WatchedEngine:
 
     def step(self, batch: RaggedBatch) -> LazyTensor:
         ids = frozenset(batch.token_ids.tolist())
+        if ids == {0}:  # the worker's probe
+            return self._probe(batch)
         self.steps.append(ids)
         self.step_tokens.append(batch.num_tokens)
         if not self._open.is_set():
             self._permits.acquire()
+        if self.is_sick:
+            raise RuntimeError("the device fell off the bus")
         if self._poison in ids:
             raise RuntimeError("this token id makes the engine fail")
+        return self._engine.step(batch)
+
+    def _probe(self, batch: RaggedBatch) -> LazyTensor:
+        if self.is_sick:
+            raise RuntimeError("the device fell off the bus")
         return self._engine.step(batch)
 
     def permit(self, steps: int = 1) -> None:
@@ -96,4 +106,5 @@ async def running(engine: Device, config: WorkerConfig) -> AsyncIterator[Running
         if isinstance(engine, WatchedEngine):
             engine.release()
         stop.set()
-        await serving
+        if not serving.done():
+            await serving

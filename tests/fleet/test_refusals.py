@@ -22,6 +22,7 @@ from headrace_contracts import (
     ModelSpec,
     Reply,
     decode_reply,
+    decode_spec,
     encode_chunk,
     headers,
     subjects,
@@ -76,7 +77,7 @@ async def server_that_says(version: str) -> AsyncIterator[str]:
 
 async def test_a_server_that_is_too_old_is_refused_by_version(minilm: Engine) -> None:
     async with server_that_says("2.11.9") as url:
-        with pytest.raises(ServerUnfit, match=r"2\.11\.9 is too old: headrace needs 2\.12"):
+        with pytest.raises(ServerUnfit, match=r"2\.11\.9 at \S+ is too old: headrace needs 2\.12"):
             await start(minilm, brisk(url))
 
 
@@ -110,6 +111,25 @@ async def test_another_model_under_the_same_name_is_refused_unless_it_replaces(
         await start(other, brisk(nats_server.url))
     async with running(other, brisk(nats_server.url, replace_spec=True)) as worker:
         assert worker.worker.spec.pooling == "cls"
+
+
+async def test_a_worker_that_is_refused_leaves_the_fleets_spec_as_it_was(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    async with (
+        running(minilm, brisk(nats_server.url, worker="first")) as worker,
+        connected(nats_server.url) as connection,
+    ):
+        larger = brisk(nats_server.url, max_chunk_tokens=2048, step_tokens=2048, replace_spec=True)
+        with pytest.raises(TopologyConflict, match="max_msg_size"):
+            await start(minilm, larger)
+        published = await (await connection.jetstream().key_value("hr_models")).get(NAME)
+        assert decode_spec(published.value or b"") == worker.worker.spec
+
+
+async def test_what_the_server_refuses_is_said_with_its_reason(nats_server: local.Server, minilm: Engine) -> None:
+    with pytest.raises(ServerUnfit, match=r"nats-server refuses what .* needs: .*replicas"):
+        await start(minilm, brisk(nats_server.url, replicas=3))
 
 
 async def test_a_stream_with_other_settings_is_refused_and_left_alone(
@@ -223,6 +243,16 @@ async def test_a_chunk_of_bad_items_only_is_answered_without_a_step(nats_server:
     assert len(reply.bad) == 2
 
 
+async def test_a_producers_status_header_is_not_taken_for_the_brokers(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)) as worker:
+        reply = await exchange(nats_server.url, encode_chunk(chunk(worker.worker.spec)), {"Status": "404"})
+        assert await left_over(nats_server.url) == 0
+    assert isinstance(reply, Reply)
+    assert worker.counters.delivered == 1
+
+
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"not a chunk", b"\x91" * 5000])
 async def test_garbage_is_answered_kept_and_gone(nats_server: local.Server, minilm: Engine, body: bytes) -> None:
     async with running(minilm, brisk(nats_server.url)) as worker:
@@ -244,6 +274,8 @@ async def test_a_message_without_a_reply_subject_is_kept_and_does_not_loop(
             message = await kept.next_msg(timeout=10)
         assert message.headers is not None
         assert "Hr-Reply is missing" in message.headers[headers.REASON]
+        await connection.flush()
+        assert await left_over(nats_server.url) == 0
 
 
 async def test_a_reply_subject_outside_the_inboxes_is_never_published_to(

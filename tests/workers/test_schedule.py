@@ -68,7 +68,7 @@ def test_planning_takes_nothing_and_is_repeatable() -> None:
     queues = scheduler()
     queues.push("batch", Item(10))
     assert queues.plan() == queues.plan()
-    assert len(queues) == 1
+    assert queues.num_queued("batch") == 1
 
 
 def test_an_online_arrival_changes_the_plan_and_joins_the_next_step() -> None:
@@ -93,14 +93,24 @@ def test_work_larger_than_a_step_is_refused_instead_of_waiting_for_ever() -> Non
         scheduler().push("online", Item(101))
 
 
-def test_parts_of_a_failed_step_run_alone_and_before_everything() -> None:
+def test_parts_of_a_failed_step_run_alone_and_let_others_in_between() -> None:
     queues, halves = scheduler(), ((Item(1), Item(2)), (Item(3),))
     queues.push("online", Item(10))
     for half in halves:
         queues.push_apart(half)
     assert run_step(queues) == halves[0]
-    assert run_step(queues) == halves[1]
     assert [item.num_tokens for item in run_step(queues)] == [10]
+    assert run_step(queues) == halves[1]
+
+
+def test_suspects_take_turns_with_the_rest_and_expire_like_it() -> None:
+    queues, online = scheduler(), [Item(60) for _ in range(3)]
+    for number in range(4):
+        queues.push_apart((Item(number + 1, deadline_ms=number),))
+    for item in online:
+        queues.push("online", item)
+    assert [item.num_tokens for item in queues.drop_expired(now_ms=0)] == [1]
+    assert [[item.num_tokens for item in run_step(queues)] for _ in range(6)] == [[2], [60], [3], [60], [4], [60]]
 
 
 def test_expired_work_is_taken_out_and_the_rest_keeps_its_order() -> None:

@@ -8,6 +8,7 @@ from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.errors import (
     BudgetUnfit,
+    DeviceFailed,
     ServerUnfit,
     ServerUnreachable,
     SpecConflict,
@@ -18,6 +19,7 @@ from headrace_workers.errors import (
 __all__ = [
     "BudgetUnfit",
     "Counters",
+    "DeviceFailed",
     "ServerUnfit",
     "ServerUnreachable",
     "SpecConflict",

@@ -4,6 +4,7 @@ Knows the reply subjects and the dead letters. Does not know the scheduler or th
 leaves through here or through a nak: each gets a reply or a redelivery, never silence.
 """
 
+import asyncio
 import contextlib
 import logging
 from typing import Literal, cast
@@ -35,6 +36,7 @@ from headrace_workers.work import Refused, Work
 logger = logging.getLogger(__name__)
 
 _MAX_TEXT = 500
+_LATER_S = 1.0
 
 
 class Answers:
@@ -46,6 +48,7 @@ class Answers:
         self._spec = spec
         self._worker = worker
         self._counters = counters
+        self._hurry = asyncio.Event()
 
     async def result(self, work: Work, rows: NDArray[np.float32], usage: Usage) -> None:
         """Answer with the rows [m, dim] of the work's runnable sequences."""
@@ -77,6 +80,10 @@ class Answers:
         if await self._answer(delivery, reply_to, encode_reply(reply), poison=poison):
             self._counters.refused += 1
 
+    def stop_waiting(self) -> None:
+        """Wait for room in the results no longer: the worker must end."""
+        self._hurry.set()
+
     async def _answer(
         self,
         delivery: Delivery,
@@ -86,12 +93,13 @@ class Answers:
         *,
         poison: Refused | None = None,
     ) -> bool:
-        """Keep, reply, ack, in this order. If the broker cannot be reached the message is left to its redelivery."""
+        """Keep, reply, ack, in this order. If the broker cannot be told, the message is left to its redelivery."""
         try:
             if poison is not None:
                 await self._keep(delivery, poison)
-            if reply_to is not None:
-                await self._reply(reply_to, body, msg_id)
+            if reply_to is not None and not await self._reply(reply_to, body, msg_id):
+                await delivery.nak(_LATER_S)
+                return False
             await delivery.ack()
         except (NatsError, OSError) as error:
             logger.warning("could not answer, the broker will redeliver: %r", error)
@@ -100,17 +108,34 @@ class Answers:
             return False
         return True
 
-    async def _reply(self, reply_to: str, body: bytes, msg_id: str | None) -> None:
+    async def _reply(self, reply_to: str, body: bytes, msg_id: str | None) -> bool:
+        """Send the reply; whether it is out."""
         if not reply_to.startswith(f"{subjects.RESULTS_ROOT}."):
             await self._nats.publish(reply_to, body)
-            return
+            return True
         # A result must be stored before its chunk is acked; its id makes a second copy of it harmless. An error has no
         # id: it must not stand in the way of the result of a later try.
-        await self._jetstream.publish(reply_to, body, headers=None if msg_id is None else {headers.MSG_ID: msg_id})
+        sent = None if msg_id is None else {headers.MSG_ID: msg_id}
+        while not self._hurry.is_set():
+            try:
+                await self._jetstream.publish(reply_to, body, headers=sent)
+            except (NatsError, OSError) as error:
+                # Running the chunk again would not make room. Meanwhile it stays in hand, so this worker pulls less.
+                logger.warning("a result cannot be stored yet: %r", error)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LATER_S):
+                        await self._hurry.wait()
+            else:
+                return True
+        return False
 
     async def _keep(self, delivery: Delivery, poison: Refused) -> None:
         reason = f"{poison.code}: {poison.text[:_MAX_TEXT]}".replace("\r", " ").replace("\n", " ")
-        kept = {name: value for name, value in delivery.headers.items() if name != headers.MSG_ID}
-        kept |= {headers.REASON: reason, headers.DELIVERIES: str(delivery.count)}
+        kept = delivery.headers | {
+            headers.REASON: reason,
+            headers.DELIVERIES: str(delivery.count),
+            # The same message is kept once, however often it comes.
+            headers.MSG_ID: delivery.place,
+        }
         await self._jetstream.publish(subjects.dead(self._spec.name, delivery.priority), delivery.body, headers=kept)
         self._counters.dead_lettered += 1

@@ -26,7 +26,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     ),
     name: Annotated[str | None, typer.Option(help="Name to serve the model under. (default: from MODEL)")] = None,
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
-    threads: Annotated[int, typer.Option(help="Threads of the device; 0 leaves it to torch.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of the device; 0 leaves it to torch.")] = 0,
     step_tokens: Annotated[int | None, typer.Option(help="Tokens of one step. (default: 2048 or one sequence)")] = None,
     budget_tokens: Annotated[
         int | None, typer.Option(help="Tokens pulled and not yet answered. (default: 8 steps)")

@@ -35,7 +35,7 @@ class WorkerConfig:
         batch_ack_wait_s: the same for batch.
         pull_expires_s: seconds a pull stands; also the longest that a drain waits for the broker.
         max_deliveries: a chunk that came this often without an answer is taken for poison.
-        drain_timeout_s: seconds after which a drain gives what is left back to the broker.
+        drain_timeout_s: seconds after which a drain gives back to the broker what has not run.
         replace_spec: publish this worker's ModelSpec even if the fleet serves another under the name.
     """
 
@@ -51,7 +51,7 @@ class WorkerConfig:
     online_ack_wait_s: float = 10
     batch_ack_wait_s: float = 60
     pull_expires_s: float = 1
-    max_deliveries: int = 5
+    max_deliveries: int = 10
     drain_timeout_s: float = 30
     replace_spec: bool = False
 

@@ -46,6 +46,12 @@ class Delivery:
         return self._message.metadata.num_delivered
 
     @property
+    def place(self) -> str:
+        """Where it lies in the broker: NATS stream and sequence number."""
+        found = self._message.metadata
+        return f"{found.stream}-{found.sequence.stream}"
+
+    @property
     def age_ms(self) -> float:
         """Milliseconds since the broker stored it, by this machine's clock; never negative."""
         age = datetime.now(UTC) - self._message.metadata.timestamp.astimezone(UTC)
@@ -63,7 +69,8 @@ class Delivery:
 
     def abandon(self) -> None:
         """Settle here only: the broker cannot be told and will redeliver it after its ack wait."""
-        self._settle()
+        if not self._settled:
+            self._settle()
 
     async def in_progress(self) -> None:
         """Ask the broker not to redeliver it yet."""

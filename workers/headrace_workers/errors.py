@@ -1,11 +1,12 @@
-"""Why a worker refuses to start.
+"""Why a worker refuses to start, or has to end.
 
     WorkerError
     ├── ServerUnreachable    no nats-server answers at the URL
     ├── ServerUnfit          it is too old, or runs without JetStream
     ├── BudgetUnfit          the token budgets do not go with the largest chunk, or that with the server
     ├── TopologyConflict     a NATS stream or consumer stands there with settings this worker cannot live with
-    └── SpecConflict         the fleet serves another model under this name
+    ├── SpecConflict         the fleet serves another model under this name
+    └── DeviceFailed         the device fails on what any device can run
 
 What happens to a chunk is never an exception out of here: it is an error code in a reply (contracts).
 """
@@ -33,3 +34,7 @@ class TopologyConflict(WorkerError):
 
 class SpecConflict(WorkerError):
     """Raised when the fleet already serves another model under this name."""
+
+
+class DeviceFailed(WorkerError):
+    """Raised when the device fails even on a step of one token: it is the device, not the work."""

@@ -16,6 +16,8 @@ from headrace_workers.delivery import Delivery
 
 logger = logging.getLogger(__name__)
 
+_GIVE_BACK_AFTER_S = 1.0
+
 
 class Hold:
     """The set of unsettled deliveries. `on_settled` is called after each one leaves it."""
@@ -48,15 +50,22 @@ class Hold:
         """Tell the broker, for ever, that what is held is being worked on; cancel to end."""
         while True:
             await asyncio.sleep(every_s)
-            for delivery in tuple(self._deliveries):
+            for delivery in self.all():
                 with contextlib.suppress(NatsError, OSError):
                     await delivery.in_progress()
 
+    def all(self) -> tuple[Delivery, ...]:
+        """What is held now."""
+        return tuple(self._deliveries)
+
     async def give_back(self, deliveries: Iterable[Delivery]) -> None:
-        """Let other workers have what this one will not run any more."""
+        """Let other workers have what this one will not run any more.
+
+        After a moment, so that it does not come back to a worker that is about to end.
+        """
         for delivery in deliveries:
             try:
-                await delivery.nak()
+                await delivery.nak(_GIVE_BACK_AFTER_S)
                 self._counters.given_back += 1
             except (NatsError, OSError) as error:
                 logger.warning("could not give a message back, the broker will redeliver: %r", error)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from headrace_engine import Checkpoint, LazyTensor, RaggedBatch
+from headrace_engine import Checkpoint, LazyTensor, RaggedBatch, pack
 from numpy.typing import NDArray
 
 
@@ -89,6 +89,15 @@ class Lane:
             raise RuntimeError("This is a bug: a step was handed over while another runs")
         self._running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, batch)
         return self._running
+
+    async def probe(self) -> bool:
+        """Whether the device can run a step of one token, after the one that runs now."""
+        one_token = pack([np.zeros(1, np.uint32)])
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._run, one_token)
+        except Exception:  # noqa: BLE001 - whatever it raises is the answer
+            return False
+        return True
 
     def _run(self, batch: RaggedBatch) -> StepResult:
         started = time.perf_counter()

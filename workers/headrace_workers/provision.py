@@ -53,8 +53,11 @@ class Topology:
         )
 
 
-async def provide(nats: NatsClient, wanted: Topology) -> None:
+async def provide(nats: NatsClient, wanted: Topology) -> float:
     """Create what is absent and compare what is present.
+
+    Returns:
+        The shortest ack wait of the consumers, in seconds, as it stands in the broker.
 
     Raises:
         TopologyConflict: something present differs in a setting that decides correctness.
@@ -67,16 +70,22 @@ async def provide(nats: NatsClient, wanted: Topology) -> None:
             await _api(nats, f"STREAM.CREATE.{stream.name}", config)
             logger.info("created NATS stream %s", stream.name)
         else:
-            _compare(f"NATS stream {stream.name}", config, info["config"])
+            found = info["config"]
+            if found["max_msg_size"] < 0 or found["max_msg_size"] > config["max_msg_size"]:
+                found["max_msg_size"] = config["max_msg_size"]  # roomier is as good
+            _compare(f"NATS stream {stream.name}", config, found)
+    ack_waits = []
     for consumer in wanted.consumers:
         config = consumer.to_api()
         name = f"{consumer.stream}.{topology.CONSUMER}"
         info = await _api(nats, f"CONSUMER.INFO.{name}")
         if info is None:
-            await _api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
+            info = await _api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
             logger.info("created consumer %s", name)
         else:
             _compare(f"consumer {name}", config, info["config"])
+        ack_waits.append(consumer.ack_wait_s if info is None else info["config"]["ack_wait"] / 1e9)
+    return min(ack_waits)
 
 
 async def _api(nats: NatsClient, call: str, config: Mapping[str, object] | None = None) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ _MAX_MESSAGES = 1_000_000
 # No message is smaller than its subjects and headers: a pull with less credit left can only idle.
 _SMALLEST_MESSAGE = 128
 _RETRY_S = 0.25
+# Ends of a pull that no status of the broker names.
+_USED_UP, _DOWN = "used up", "connection lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,14 @@ class PullHooks:
         on_settled: called with each message after it was settled.
         on_missing: awaited when the broker knows no such NATS stream or consumer; it should provide them.
         is_idle: whether the worker has nothing to do; idle workers are served first.
+        up: set while the connection stands. A pull sent without one would be served later, to an inbox long gone.
     """
 
     on_delivery: Callable[[Delivery], None]
     on_settled: Callable[[Delivery], None]
     on_missing: Callable[[], Awaitable[None]]
     is_idle: Callable[[], bool]
+    up: asyncio.Event
 
 
 class Puller:
@@ -88,20 +92,21 @@ class Puller:
     async def run(self) -> None:
         """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
         while not self._stopping.is_set():
-            if self.purse.free >= self._limits.min_bytes:
-                await self._after(await self._pull())
-            else:
+            if self.purse.free < self._limits.min_bytes:
                 self._room.clear()
-                await self._room.wait()
+                await self._or_stop(self._room)
+            elif not self._hooks.up.is_set():
+                await self._or_stop(self._hooks.up)
+            else:
+                await self._after(await self._pull())
 
     def stop(self) -> None:
         """Open no further pull. The open one lapses by itself, so that no message is lost on its way here."""
         self._stopping.set()
-        self._room.set()
 
-    def restart(self) -> None:
-        """The connection was made anew: the broker has forgotten the open pull."""
-        self._end("connection renewed")
+    def on_down(self) -> None:
+        """The connection was lost, and with it the open pull."""
+        self._end(_DOWN)
 
     async def _pull(self) -> str:
         """Open one pull, on an inbox of its own, and stay until it ends; returns why it did."""
@@ -112,20 +117,33 @@ class Puller:
         self._ended = asyncio.get_running_loop().create_future()
         inbox = self._nats.new_inbox()
         self.purse.open_pull(size)
-        # Limits off: the purse bounds what can be on its way.
-        inflow = await self._nats.subscribe(inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0)
         try:
+            # Limits off: the purse bounds what can be on its way.
+            inflow = await self._nats.subscribe(inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0)
             request = self._request(size, topology.IDLE if idle else topology.PREFETCH)
-            await self._nats.publish(
-                f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{topology.CONSUMER}", request, reply=inbox
-            )
-            async with asyncio.timeout(2 * self._limits.expires_s + 1):
-                return await self._ended
-        except TimeoutError:
-            return "lost: the broker never ended it"
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{topology.CONSUMER}"
+            await self._nats.publish(subject, request, reply=inbox)
+            return await self._end_of(inflow, self._ended)
+        except NatsError as error:
+            return f"not sent: {error!r}"
         finally:
             self.purse.end_pull()
-            await self._leave(inflow)
+
+    async def _end_of(self, inflow: Subscription, ended: "asyncio.Future[str]") -> str:
+        """Wait for the end of the open pull and close its inbox."""
+        try:
+            async with asyncio.timeout(2 * self._limits.expires_s + 1):
+                reason = await ended
+        except TimeoutError:
+            # Either side may have stood still for a while: take in what has come and was not looked at yet.
+            with contextlib.suppress(NatsError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await inflow.drain()  # type: ignore[no-untyped-call] # nats-py left this one untyped
+            return "lost: the broker never ended it"
+        # The connection may be gone; then the broker has dropped the subscription itself.
+        with contextlib.suppress(NatsError):
+            await inflow.unsubscribe()
+        return reason
 
     def _request(self, size: int, priority: int) -> bytes:
         return json.dumps(
@@ -139,15 +157,21 @@ class Puller:
         ).encode()
 
     async def _on_message(self, message: Msg) -> None:
-        status = (message.headers or {}).get("Status")
-        if status is not None:
-            self._end(f"{status} {(message.headers or {}).get('Description', '')}")
+        headers = message.headers or {}
+        # Work has an ack subject. A Status header on it is a producer's and means nothing.
+        if "Status" in headers and not message.reply:
+            self._end(f"{headers['Status']} {headers.get('Description', '')}")
             return
         delivery = Delivery(message, self._priority, self._settled)
         self.purse.arrive(delivery.size)
         if self.purse.credit < _SMALLEST_MESSAGE:
-            self._end("used up")
-        self._hooks.on_delivery(delivery)
+            self._end(_USED_UP)
+        try:
+            self._hooks.on_delivery(delivery)
+        except Exception:
+            # nats-py would only report it, and the message would be held for ever.
+            logger.exception("This is a bug: a delivery could not be taken in")
+            await delivery.nak(_RETRY_S)
 
     def _settled(self, delivery: Delivery) -> None:
         self.purse.settle(delivery.size)
@@ -160,7 +184,7 @@ class Puller:
 
     async def _after(self, reason: str) -> None:
         """Go on at once after an ordinary end; otherwise mend what is missing and wait a moment."""
-        if reason.startswith(("408", "409 Message Size", "used up", "connection renewed")):
+        if reason.startswith(("408", "409 Message Size", _USED_UP, _DOWN)):
             return
         logger.warning("pull on %s ended: %s", self.stream, reason)
         if reason.startswith(("404", "503", "409 Consumer Deleted")):
@@ -170,7 +194,11 @@ class Puller:
             async with asyncio.timeout(_RETRY_S):
                 await self._stopping.wait()
 
-    async def _leave(self, inflow: Subscription) -> None:
-        # The connection may be gone; then the broker has dropped the subscription itself.
-        with contextlib.suppress(NatsError):
-            await inflow.unsubscribe()
+    async def _or_stop(self, event: asyncio.Event) -> None:
+        """Wait for the event, or for `stop`."""
+        waiting = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._stopping.wait())]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()

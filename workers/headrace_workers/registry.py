@@ -24,28 +24,41 @@ from headrace_workers.errors import SpecConflict
 logger = logging.getLogger(__name__)
 
 
-async def publish(
-    jetstream: JetStreamContext, spec: ModelSpec, tokenizer_json: bytes, *, replicas: int, replace_spec: bool
-) -> ModelSpec:
-    """Agree with the fleet on the model's spec and make its tokenizer available.
-
-    Returns:
-        The spec to work by: this worker's, or the published one of the same model, whose chunk limits then hold.
+async def agreed(jetstream: JetStreamContext, mine: ModelSpec) -> ModelSpec:
+    """The spec to work by: this worker's, or the published one of the same model, whose chunk limits then hold.
 
     Raises:
         SpecConflict: another model is served under this name.
     """
+    try:
+        bucket = await jetstream.key_value(topology.MODELS_BUCKET)
+        return _agree(mine, (await bucket.get(mine.name)).value or b"")
+    except NotFoundError:  # neither the bucket nor the key is there
+        return mine
+
+
+async def publish(jetstream: JetStreamContext, spec: ModelSpec, tokenizer_json: bytes, replicas: int) -> None:
+    """Make the spec and its tokenizer known, unless the fleet has them already.
+
+    Raises:
+        SpecConflict: another worker was faster, with another spec.
+    """
     await _put_tokenizer(jetstream, spec.tokenizer, tokenizer_json, replicas)
     bucket = await _models(jetstream, replicas)
-    if replace_spec:
-        await bucket.put(spec.name, encode_spec(spec))
-        return spec
     try:
         await bucket.create(spec.name, encode_spec(spec))
+        logger.info("published the ModelSpec of %s", spec.name)
     except KeyWrongLastSequenceError:
-        return _agree(spec, (await bucket.get(spec.name)).value or b"")
-    logger.info("published the ModelSpec of %s", spec.name)
-    return spec
+        if _agree(spec, (await bucket.get(spec.name)).value or b"") != spec:
+            raise SpecConflict(
+                f"another worker has just published {spec.name} with other limits: start again"
+            ) from None
+
+
+async def replace_spec(jetstream: JetStreamContext, spec: ModelSpec, tokenizer_json: bytes, replicas: int) -> None:
+    """Make the spec known in place of what the fleet has."""
+    await _put_tokenizer(jetstream, spec.tokenizer, tokenizer_json, replicas)
+    await (await _models(jetstream, replicas)).put(spec.name, encode_spec(spec))
 
 
 def _agree(mine: ModelSpec, published: bytes) -> ModelSpec:

@@ -6,6 +6,7 @@ tokens, so there is nothing to gain by one (ops/decisions/0007).
 """
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -56,11 +57,9 @@ class Scheduler(Generic[W]):
         self._batch_floor = batch_floor
         self._queues: dict[Priority, deque[W]] = {priority: deque() for priority in PRIORITIES}
         self._apart: deque[tuple[W, ...]] = deque()
+        self._apart_ran_last = False
         # Tokens that batch may claim ahead of online; grows by its floor with every step that passed it over.
         self._owed = 0.0
-
-    def __len__(self) -> int:
-        return sum(map(len, self._queues.values())) + sum(map(len, self._apart))
 
     def num_queued(self, priority: Priority) -> int:
         """Works of a class that wait."""
@@ -77,13 +76,20 @@ class Scheduler(Generic[W]):
         self._queues[priority].append(work)
 
     def push_apart(self, works: tuple[W, ...]) -> None:
-        """Queue works that run next and share their step with no others: a part of a step that failed."""
+        """Queue works that share their step with no others: a part of a step that failed, or a suspect.
+
+        Such steps go before the others, but never two of them while others wait.
+        """
         self._apart.append(works)
 
     def plan(self) -> Plan[W] | None:
         """The next step, or None when nothing is queued."""
-        if self._apart:
+        together = self._together()
+        if self._apart and not (self._apart_ran_last and together):
             return Plan((), (), self._apart[0])
+        return together
+
+    def _together(self) -> Plan[W] | None:
         online_queue, batch_queue = self._queues["online"], self._queues["batch"]
         claim = _fitting(batch_queue, min(self._owed, self._step_tokens))
         room = self._step_tokens - _tokens(claim)
@@ -93,6 +99,7 @@ class Scheduler(Generic[W]):
 
     def take(self, plan: Plan[W]) -> None:
         """Take the plan's works out of the queues; it must be what `plan` returned last."""
+        self._apart_ran_last = bool(plan.apart)
         if plan.apart:
             self._apart.popleft()
             return
@@ -111,12 +118,18 @@ class Scheduler(Generic[W]):
     def drop_expired(self, now_ms: float) -> list[W]:
         """Take out and return what nobody waits for any more."""
         expired: list[W] = []
+
+        def still_wanted(works: Iterable[W]) -> Iterator[W]:
+            for work in works:
+                if work.deadline_ms is not None and work.deadline_ms <= now_ms:
+                    expired.append(work)
+                else:
+                    yield work
+
         for priority, queue in self._queues.items():
-            kept: deque[W] = deque()
-            for work in queue:
-                late = work.deadline_ms is not None and work.deadline_ms <= now_ms
-                (expired if late else kept).append(work)
-            self._queues[priority] = kept
+            self._queues[priority] = deque(still_wanted(queue))
+        parts = [tuple(still_wanted(part)) for part in self._apart]
+        self._apart = deque(part for part in parts if part)
         return expired
 
     def clear(self) -> list[W]:

@@ -7,11 +7,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from headrace_contracts import ModelSpec
+from nats.errors import Error as NatsError
 
 from headrace_workers import broker, registry
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
+from headrace_workers.errors import ServerUnfit
 from headrace_workers.lane import Device, Lane
 from headrace_workers.provision import Topology, provide
 from headrace_workers.spec import budgets, describe
@@ -41,32 +42,29 @@ async def serve(
         Exception: whatever `load` raises.
         WorkerError: it cannot work with this server, fleet or budget; the text says what to change.
     """
-    worker: Worker | None = None
-
-    async def reconnected() -> None:
-        if worker is not None and worker.is_running:
-            worker.on_reconnect()
-
-    async with broker.connected(config.nats_url, config.worker, reconnected) as nats, Lane.opened(load) as lane:
+    async with broker.connected(config.nats_url, config.worker) as connection, Lane.opened(load) as lane:
+        nats = connection.nats
         checkpoint, compute_dtype = lane.device.checkpoint, str(lane.device.dtype).removeprefix("torch.")
         mine = describe(checkpoint, config, compute_dtype=compute_dtype, max_payload=nats.max_payload)
-        # Now, before anything is published that this worker itself could not live by.
-        budgets(config, mine, nats.max_payload)
-
-        async def agree(*, replace_spec: bool) -> ModelSpec:
-            return await registry.publish(
-                nats.jetstream(), mine, checkpoint.tokenizer_json, replicas=config.replicas, replace_spec=replace_spec
-            )
-
-        spec = await agree(replace_spec=config.replace_spec)
+        spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
+        chosen = budgets(config, spec, nats.max_payload)
         topology = Topology.of(spec, config)
+        known = (nats.jetstream(), spec, checkpoint.tokenizer_json, config.replicas)
 
-        async def provide_all() -> None:
-            await provide(nats, topology)
-            await agree(replace_spec=False)
+        async def provide_all() -> float:
+            # The NATS streams first: nothing may be published that cannot be served.
+            ack_wait_s = await provide(nats, topology)
+            await registry.publish(*known)
+            return ack_wait_s
 
-        await provide(nats, topology)
-        worker = Worker(nats, lane, spec, budgets(config, spec, nats.max_payload), config, provide=provide_all)
+        try:
+            if config.replace_spec:
+                await provide(nats, topology)
+                await registry.replace_spec(*known)
+            ack_wait_s = await provide_all()
+        except NatsError as error:
+            raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
+        worker = Worker(connection, lane, spec, chosen, config, provide_all, ack_wait_s)
         on_ready(worker)
         await worker.run(stop)
         return worker.counters

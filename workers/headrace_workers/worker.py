@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from headrace_contracts import ErrorCode, ModelSpec, Priority, Usage, limits, subjects
 from headrace_engine import BatchError, RaggedBatch
-from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace_workers.answer import Answers
+from headrace_workers.broker import Broker
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
+from headrace_workers.errors import DeviceFailed, WorkerError
 from headrace_workers.hold import Hold
 from headrace_workers.lane import Lane, StepResult
 from headrace_workers.pull import Puller, PullHooks, PullLimits
@@ -57,47 +58,66 @@ class Worker:
     Attributes:
         spec: of the model that it serves.
         counters: what it did so far.
-        is_running: between the start and the end of `run`.
     """
 
     def __init__(
         self,
-        nats: NatsClient,
+        broker: Broker,
         lane: Lane,
         spec: ModelSpec,
         budgets: Budgets,
         config: WorkerConfig,
-        *,
-        provide: Callable[[], Awaitable[None]],
+        provide: Callable[[], Awaitable[object]],
+        ack_wait_s: float,
     ) -> None:
-        """`provide` makes sure that the broker has all that the model needs; awaited whenever that is in doubt."""
+        """Take what a worker is made of.
+
+        Args:
+            broker: the connection.
+            lane: holds the engine.
+            spec: of the model.
+            budgets: of tokens.
+            config: settings.
+            provide: makes sure that the broker has all that the model needs; awaited whenever that is in doubt.
+            ack_wait_s: the shortest ack wait of the model's consumers.
+        """
         self.counters = Counters()
-        self._nats = nats
+        self._nats = broker.nats
         self._lane = lane
         self.spec = spec
         self._config = config
         self._provide = provide
+        self._ack_wait_s = ack_wait_s
         self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
-        self._answers = Answers(nats, spec, config.worker, self.counters)
+        self._answers = Answers(broker.nats, spec, config.worker, self.counters)
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
+        self._may_pull = asyncio.Event()
         self._pullers = self._make_pullers(budgets)
         self._no_more = False
-        self._gives_back = False
-        self.is_running = False
+        broker.link.on_down, broker.link.on_up = self._on_down, self._on_up
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then stop pulling, finish what is in hand and return."""
-        async with asyncio.TaskGroup() as self._tasks:
-            every_s = min(self._config.online_ack_wait_s, self._config.batch_ack_wait_s) / 3
-            keeping = self._tasks.create_task(self._hold.keep_in_progress(every_s))
-            stepping = self._tasks.create_task(self._run_steps())
-            pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
-            self.is_running = True
-            await stop.wait()
-            await self._drain(pulling, stepping)
-            self.is_running = False
-            keeping.cancel()
+        """Work until `stop` is set; then stop pulling, finish what is in hand and return.
+
+        Raises:
+            WorkerError: it cannot go on; what was in hand is given back.
+        """
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
+                stepping = self._tasks.create_task(self._run_steps())
+                pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
+                self._may_pull.set()
+                await stop.wait()
+                await self._drain(pulling, stepping)
+                keeping.cancel()
+        except BaseExceptionGroup as failed:
+            await self._hold.give_back(self._hold.all())
+            errors = failed.subgroup(WorkerError)
+            if errors is None:
+                raise
+            raise errors.exceptions[0] from None
 
     def num_queued(self, priority: Priority) -> int:
         """Chunks of a class that are in hand and wait for a step."""
@@ -111,6 +131,7 @@ class Worker:
             on_settled=self._hold.remove,
             on_missing=self._recover,
             is_idle=lambda: not self._hold,
+            up=self._may_pull,
         )
 
         def puller(stream: str, priority: Priority, limit: int) -> Puller:
@@ -134,11 +155,8 @@ class Worker:
         return [*online, puller(subjects.batch_stream(model), "batch", budgets.batch_bytes)]
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        """Queue what came in, or refuse it; in a drain that takes too long, give it back."""
+        """Queue what came in, or refuse it."""
         self._hold.add(delivery)
-        if self._gives_back:
-            self._tasks.create_task(self._hold.give_back([delivery]))
-            return
         try:
             work = accept(delivery, self.spec, max_deliveries=self._config.max_deliveries, now_ms=_now_ms())
         except Refused as refused:
@@ -153,20 +171,27 @@ class Worker:
             self._scheduler.push(delivery.priority, work)
         self._arrived.set()
 
-    def on_reconnect(self) -> None:
-        """The connection was made anew: the broker has forgotten the pulls, and perhaps what it held in memory."""
-        self._tasks.create_task(self._renew())
-
-    async def _renew(self) -> None:
-        await self._recover()
+    def _on_down(self) -> None:
+        """The connection was lost, and with it the open pulls."""
+        self._may_pull.clear()
         for puller in self._pullers:
-            puller.restart()
+            puller.on_down()
+
+    def _on_up(self) -> None:
+        """The connection was made anew; the broker may have lost what it held in memory."""
+
+        async def recover() -> None:
+            await self._recover()
+            self._may_pull.set()
+
+        if not self._no_more:
+            self._tasks.create_task(recover())
 
     async def _recover(self) -> None:
         try:
             await self._provide()
         except (NatsError, OSError) as error:
-            # The pull that needs it fails again and asks again.
+            # The pull that needs it fails and asks again.
             logger.warning("the broker is not ready yet: %r", error)
 
     # -- schedule and run
@@ -231,6 +256,9 @@ class Worker:
             self._arrived.set()
             return
         (work,) = works
+        if not await self._lane.probe():
+            # Blaming the work would empty the queue into the dead letters.
+            raise DeviceFailed(f"the device fails even on one token, so it is given up: {error!r}")
         code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL
         poison = Refused(code, f"the engine failed on it: {error!r}", chunk_id=work.chunk.id, is_poison=True)
         await self._answers.refuse(work.delivery, poison)
@@ -247,21 +275,17 @@ class Worker:
         logger.info("draining: %d messages in hand", len(self._hold))
         for puller in self._pullers:
             puller.stop()
-        try:
-            async with asyncio.timeout(self._config.drain_timeout_s):
-                await asyncio.wait(pulling)
-                self._finish()
-                await asyncio.wait({stepping})
-        except TimeoutError:
-            logger.warning("drain takes longer than %g s: giving the rest back", self._config.drain_timeout_s)
-            self._gives_back = True
-            await self._hold.give_back(work.delivery for work in self._scheduler.clear())
-            await asyncio.wait(pulling)
-            self._finish()
-
-    def _finish(self) -> None:
+        # No longer than a pull stands. Giving back before would only bring it here again.
+        await asyncio.wait(pulling)
         self._no_more = True
         self._arrived.set()
+        done, _ = await asyncio.wait({stepping}, timeout=self._config.drain_timeout_s)
+        if not done:
+            logger.warning(
+                "draining takes longer than %g s: giving back what has not run", self._config.drain_timeout_s
+            )
+            self._answers.stop_waiting()
+            await self._hold.give_back(work.delivery for work in self._scheduler.clear())
 
 
 def _now_ms() -> float:

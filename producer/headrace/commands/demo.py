@@ -34,7 +34,7 @@ def demo(
             stack.enter_context(local.worker(model, server.url, log=log or directory / "worker.log"))
             client = stack.enter_context(SyncClient(server.url))
         (spec,) = client.models()
-        console.print(f"nats-server at {server.url}, a worker with [bold]{spec.name}[/] ({spec.dim} dimensions)")
+        console.print(f"nats-server at {server.url}, a worker with [bold]{spec.name}[/]")
         with console.status(f"embedding {len(sentences)} sentences"):
             started = time.perf_counter()
             corpus = client.embed(sentences, strict=True)

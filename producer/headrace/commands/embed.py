@@ -57,25 +57,35 @@ def embed(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
             timeout=timeout,
             truncate=truncate,
         )
-        parts = list(_with_bar(call, source.texts))
-    if output is None:
-        files.print_lines(source.texts, parts)
-    else:
+        parts = []
+        for first, vectors in _in_slices(call, client, source.texts):
+            parts.append(vectors)
+            if output is None:
+                files.print_lines(source.texts[first : first + len(vectors)], vectors)
+    if output is not None:
         files.write(output, source.texts, parts)
+        typer.secho(f"{len(source.texts)} vectors to {output}", err=True)
     sys.exit(SOME_FAILED if _report(parts) else 0)
 
 
-def _with_bar(call: "partial[Embeddings]", texts: list[str]) -> Iterator[Embeddings]:
-    """Embed in slices, in order, and show how far it is."""
-    slices = [texts[first : first + _SLICE] for first in range(0, len(texts), _SLICE)] or [[]]
+def _in_slices(call: "partial[Embeddings]", client: SyncClient, texts: list[str]) -> Iterator[tuple[int, Embeddings]]:
+    """Embed in slices and show how far it is; gives the index of each slice's first text and its vectors, in order."""
+    firsts = range(0, len(texts), _SLICE) or range(1)
     columns = (TextColumn("embedding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True, disable=len(slices) == 1 or not console.is_terminal)
+    bar = Progress(*columns, console=console, transient=True, disable=len(firsts) == 1 or not console.is_terminal)
     with bar, ThreadPoolExecutor(_CALLS) as calls:
         task = bar.add_task("", total=len(texts))
-        for vectors in calls.map(call, slices):
-            bar.advance(task, len(vectors))
-            yield vectors
+        try:
+            slices = calls.map(call, (texts[first : first + _SLICE] for first in firsts))
+            for first, vectors in zip(firsts, slices, strict=True):
+                bar.advance(task, len(vectors))
+                yield first, vectors
+        except BaseException:
+            # Ctrl-C, or a slice that failed. The pool would wait for the calls that run; closing the client ends them.
+            calls.shutdown(wait=False, cancel_futures=True)
+            client.close()
+            raise
 
 
 def _report(parts: list[Embeddings]) -> bool:
@@ -88,5 +98,7 @@ def _report(parts: list[Embeddings]) -> bool:
             typer.secho(f"text {first + index}: {error.code}: {error.text}", err=True, fg="red")
         first += len(part)
     if truncated:
-        typer.secho(f"{truncated} texts were longer than the model takes and were cut", err=True, fg="yellow")
+        typer.secho(
+            f"{truncated} of {first} texts were longer than the model takes and were cut", err=True, fg="yellow"
+        )
     return failed

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +35,28 @@ def read(arguments: Sequence[str], column: str) -> Source:
     """
     if len(arguments) == 1 and arguments[0] == "-":
         return Source([line.rstrip("\n") for line in sys.stdin], is_file=True)
-    if len(arguments) == 1 and arguments[0].endswith(_INPUTS) and not any(map(str.isspace, arguments[0])):
+    if len(arguments) == 1 and arguments[0].endswith(_INPUTS) and (" " not in arguments[0] or _is_path(arguments[0])):
         path = Path(arguments[0])
         try:
             lines = path.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise typer.BadParameter(f"{path}: {error}") from None
+        except OSError as error:
+            raise typer.BadParameter(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise typer.BadParameter(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8 text") from None
         return Source(lines if path.suffix == ".txt" else list(_fields(path, lines, column)), is_file=True)
+    for argument in arguments:
+        if _is_path(argument):
+            raise typer.BadParameter(
+                f"{argument} names a file or directory: give one {' or '.join(_INPUTS)} file, or pipe texts to -"
+            )
     return Source(list(arguments), is_file=False)
+
+
+def _is_path(argument: str) -> bool:
+    try:
+        return Path(argument).exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
 
 
 def _fields(path: Path, lines: list[str], column: str) -> Iterator[str]:
@@ -52,8 +65,10 @@ def _fields(path: Path, lines: list[str], column: str) -> Iterator[str]:
             continue
         try:
             text = json.loads(line)[column]
-        except (ValueError, KeyError, TypeError):
-            raise typer.BadParameter(f"{path}:{number}: not a JSON object with a field {column!r}") from None
+        except ValueError:
+            raise typer.BadParameter(f"{path}:{number}: not JSON") from None
+        except (KeyError, TypeError):
+            raise typer.BadParameter(f"{path}:{number}: no field {column!r}: name the text's with --column") from None
         if not isinstance(text, str):
             raise typer.BadParameter(f"{path}:{number}: {column!r} is {text!r:.40}, not a string")
         yield text
@@ -95,16 +110,16 @@ def write(path: Path, texts: list[str], parts: list[Embeddings]) -> None:
     pq.write_table(table, path)
 
 
-def print_lines(texts: list[str], parts: list[Embeddings]) -> None:
+def print_lines(texts: Sequence[str], vectors: Embeddings) -> None:
     """One JSON object a text: its vector, or the reason why there is none."""
-    errors = _errors(parts)
-    for index, (text, vector) in enumerate(zip(texts, chain.from_iterable(parts), strict=True)):
+    for index, text in enumerate(texts):
         line: dict[str, object] = {"text": text}
-        if index in errors:
-            line["error"] = errors[index]
+        if index in vectors.errors:
+            error = vectors.errors[index]
+            line["error"] = f"{error.code}: {error.text}"
         else:
             # Seven digits are all that a float32 holds.
-            line["embedding"] = [float(f"{value:.7g}") for value in vector]
+            line["embedding"] = [float(f"{value:.7g}") for value in vectors[index]]
         typer.echo(json.dumps(line, ensure_ascii=False))
 
 

@@ -28,9 +28,11 @@ def models(
         return
     table = Table(box=None, header_style="bold")
     for title in ("name", "dim", "max_length", "pooling", "computes in", "prompts", "source"):
-        table.add_column(title, overflow="fold")
+        table.add_column(title, no_wrap=title == "name", overflow="fold")
     for spec in specs:
         prompts = ", ".join(spec.prompts) or "–"
         numbers = (str(spec.dim), str(spec.max_length))
         table.add_row(spec.name, *numbers, spec.pooling, spec.compute_dtype, prompts, spec.source)
-    Console().print(table)
+    console = Console()
+    # A table for a pipe must not be folded at some terminal's width.
+    Console(width=None if console.is_terminal else 200).print(table)

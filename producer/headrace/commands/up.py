@@ -1,9 +1,10 @@
 """`headrace up`: everything on this machine, until Ctrl-C."""
 
+import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
@@ -50,21 +51,29 @@ def up(
         with ExitStack() as stack:
             with console.status("starting nats-server and the worker"):
                 server = stack.enter_context(local.server(store, port=port))
-                children = [
-                    stack.enter_context(local.worker(model, server.url, "--dtype", dtype)) for _ in range(workers)
-                ]
+                # Workers that wait for each other's cores are slower than one: share them out.
+                threads = 0 if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
+                flags = ("--dtype", dtype, "--threads", str(threads))
+                children = [stack.enter_context(local.worker(model, server.url, *flags)) for _ in range(workers)]
             flag = "" if port == 4222 else f" --nats {server.url}"
             console.print(_TRY.format(url=server.url, flag=flag), highlight=False)
-            _wait_for_any([server.process, *children])
-            console.print("[red]a child ended by itself: see its last words above[/]")
+            name = _wait_for_any(
+                {"nats-server": server.process, **{f"worker {n}": w for n, w in enumerate(children, 1)}}
+            )
+            console.print(f"[red]{name} ended by itself, so all of it is stopped: start it again[/]")
     except KeyboardInterrupt:
         console.print("stopped")
         return
     raise typer.Exit(1)
 
 
-def _wait_for_any(processes: "Iterable[subprocess.Popen[bytes]]") -> None:
-    ended: SimpleQueue[int] = SimpleQueue()
-    for process in processes:
-        threading.Thread(target=lambda child: ended.put(child.wait()), args=(process,), daemon=True).start()
-    ended.get()
+def _wait_for_any(processes: "Mapping[str, subprocess.Popen[bytes]]") -> str:
+    """The name of the first one that ends, with its exit code."""
+    ended: SimpleQueue[str] = SimpleQueue()
+
+    def watch(name: str, process: "subprocess.Popen[bytes]") -> None:
+        ended.put(f"{name} (exit code {process.wait()})")
+
+    for named in processes.items():
+        threading.Thread(target=watch, args=named, daemon=True).start()
+    return ended.get()

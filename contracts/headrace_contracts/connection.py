@@ -1,0 +1,132 @@
+"""How both sides connect to nats-server, and whether the connection stands.
+
+Knows nats-py's options: a dead link is noticed within seconds and a lost one is sought for ever, where its defaults
+take six minutes and give up after two. Does not know what travels over the connection, nor each side's errors.
+"""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from nats.aio.client import Client as NatsClient
+from nats.errors import AuthorizationError
+from nats.errors import Error as NatsError
+
+from headrace_contracts import topology
+from headrace_contracts.errors import ContractError
+
+_SCHEMES = ("nats", "tls", "ws", "wss")
+
+
+class Unreachable(ContractError):
+    """Raised when no nats-server answers at a URL, or not to these credentials; the text says which and why."""
+
+
+class ServerTooOld(ContractError):
+    """Raised when the nats-server is older than the contract needs."""
+
+
+class Link:
+    """Whether the connection stands now, and who is told when that changes.
+
+    Attributes:
+        up: set while it stands.
+        on_up: called after it was made anew.
+        on_down: called after it was lost.
+    """
+
+    def __init__(self) -> None:
+        self.up = asyncio.Event()
+        self.on_up: Callable[[], None] = _nothing
+        self.on_down: Callable[[], None] = _nothing
+
+    async def went_up(self) -> None:
+        """nats-py reconnected."""
+        self.up.set()
+        self.on_up()
+
+    async def went_down(self) -> None:
+        """nats-py lost the connection."""
+        self.up.clear()
+        self.on_down()
+
+
+async def connect(
+    url: str, *, name: str, inbox: str, timeout_s: float, on_error: Callable[[Exception], None] | None = None
+) -> tuple[NatsClient, Link]:
+    """Connect to a server that is new enough.
+
+    Args:
+        url: one URL, or several of one cluster with commas between.
+        name: shown in the server's monitoring.
+        inbox: prefix of all inboxes of this connection.
+        timeout_s: for the first connection; a lost one is sought until the client is closed.
+        on_error: called with each asynchronous error; must not block.
+
+    Raises:
+        Unreachable: nothing answers, or the URL or the credentials are wrong.
+        ServerTooOld: it is older than topology.MIN_SERVER.
+    """
+    servers = [_checked(part.strip()) for part in url.split(",")]
+    shown = ",".join(map(_without_credentials, servers))
+    nats, link = NatsClient(), Link()
+    last_error: Exception | None = None
+
+    async def remember(error: Exception) -> None:
+        nonlocal last_error
+        last_error = error
+        if on_error is not None:
+            on_error(error)
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            await nats.connect(
+                servers,
+                name=name,
+                inbox_prefix=inbox,
+                error_cb=remember,
+                reconnected_cb=link.went_up,
+                disconnected_cb=link.went_down,
+                ping_interval=10,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,  # type: ignore[arg-type] # seconds; nats-py only sleeps for it
+            )
+    except (TimeoutError, OSError, NatsError) as error:
+        await nats.close()
+        reason = last_error or error
+        if isinstance(reason, AuthorizationError) or "authorization" in str(reason).lower():
+            raise Unreachable(f"nats-server at {shown} refuses these credentials: check user and password") from None
+        raise Unreachable(f"no nats-server answers at {shown} ({reason!r})") from error
+    found = nats.connected_server_version
+    if (found.major, found.minor) < topology.MIN_SERVER:
+        await nats.close()
+        version, least = f"{found.major}.{found.minor}.{found.patch}", ".".join(map(str, topology.MIN_SERVER))
+        raise ServerTooOld(f"nats-server {version} at {shown} is too old: headrace needs {least} or newer")
+    link.up.set()
+    return nats, link
+
+
+def _checked(url: str) -> str:
+    """The URL, with the scheme that may be left out.
+
+    Raises:
+        Unreachable: it is none.
+    """
+    full = url if "://" in url else f"nats://{url}"
+    try:
+        parts = urlsplit(full)
+        is_good = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise Unreachable(f"{_without_credentials(url)!r} is no URL of a nats-server: write nats://host:port")
+    return full
+
+
+def _without_credentials(url: str) -> str:
+    before, at, after = url.rpartition("@")
+    return f"{before.partition('://')[0]}://…@{after}" if at else url
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,33 @@
+"""Connecting: what is said when it does not work, and what is never said."""
+
+import pytest
+from headrace import local
+from headrace_contracts.connection import Unreachable, connect
+
+
+async def attempt(url: str) -> None:
+    await connect(url, name="test", inbox="hr.inbox.test", timeout_s=0.5)
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:4222", "nats://:4222", "nats://host:99999", "nats://host:port"])
+async def test_what_is_no_url_of_a_server_is_refused_with_an_example(url: str) -> None:
+    with pytest.raises(Unreachable, match="write nats://host:port"):
+        await attempt(url)
+
+
+async def test_a_server_that_does_not_answer_is_named_with_the_reason() -> None:
+    with pytest.raises(Unreachable, match=r"at nats://127\.0\.0\.1:1 \(ConnectionRefusedError"):
+        await attempt("nats://127.0.0.1:1")
+
+
+async def test_wrong_credentials_are_told_apart_and_not_repeated() -> None:
+    with local._server(-1, "--user", "miller", "--pass", "race") as server:
+        with pytest.raises(Unreachable, match="refuses these credentials") as caught:
+            await attempt(f"nats://miller:secret@127.0.0.1:{server.port}")
+        assert "secret" not in str(caught.value)
+        nats, link = await connect(
+            f"miller:race@127.0.0.1:{server.port}", name="test", inbox="hr.inbox.test", timeout_s=5
+        )
+        assert link.up.is_set()
+        await nats.close()
+        assert not link.up.is_set()
