@@ -82,7 +82,7 @@ class Worker:
             ack_wait_s: the shortest ack wait of the model's consumers.
         """
         self.counters = Counters()
-        self._nats = broker.nats
+        self._nats, self._link = broker.nats, broker.link
         self._lane = lane
         self.spec = spec
         self._config = config
@@ -95,7 +95,7 @@ class Worker:
         self._may_pull = asyncio.Event()
         self._pullers = self._make_pullers(budgets)
         self._no_more = False
-        broker.link.on_down, broker.link.on_up = self._on_down, self._on_up
+        self._link.on_down, self._link.on_up = self._on_down, self._on_up
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then stop pulling, finish what is in hand and return.
@@ -108,7 +108,8 @@ class Worker:
                 keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
                 stepping = self._tasks.create_task(self._run_steps())
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
-                self._may_pull.set()
+                if self._link.up.is_set():  # or else _on_up allows it
+                    self._may_pull.set()
                 await stop.wait()
                 await self._drain(pulling, stepping)
                 keeping.cancel()
