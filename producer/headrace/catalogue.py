@@ -104,7 +104,7 @@ class Catalogue:
             spec = decode_spec((await bucket.get(key)).value or b"")
             store = await self._jetstream.object_store(topology.TOKENIZERS_BUCKET)
             tokenizer = (await store.get(spec.tokenizer)).data or b""
-        except (KeyNotFoundError, NotFoundError):
+        except NotFoundError:  # the bucket, the key or the tokenizer
             names = ", ".join(spec.name for spec in await self.specs()) or "none"
             raise ModelNotFound(f"the fleet does not serve {name!r} (it serves: {names}): {_HOW_TO_START}") from None
         except InvalidName as error:

@@ -44,21 +44,15 @@ class WatchedEngine:
 
     def step(self, batch: RaggedBatch) -> LazyTensor:
         ids = frozenset(batch.token_ids.tolist())
-        if ids == {0}:  # the worker's probe
-            return self._probe(batch)
-        self.steps.append(ids)
-        self.step_tokens.append(batch.num_tokens)
-        if not self._open.is_set():
-            self._permits.acquire()
+        if ids != {0}:  # not the worker's probe
+            self.steps.append(ids)
+            self.step_tokens.append(batch.num_tokens)
+            if not self._open.is_set():
+                self._permits.acquire()
         if self.is_sick:
             raise RuntimeError("the device fell off the bus")
         if self._poison in ids:
             raise RuntimeError("this token id makes the engine fail")
-        return self._engine.step(batch)
-
-    def _probe(self, batch: RaggedBatch) -> LazyTensor:
-        if self.is_sick:
-            raise RuntimeError("the device fell off the bus")
         return self._engine.step(batch)
 
     def permit(self, steps: int = 1) -> None:

@@ -69,8 +69,7 @@ class Delivery:
 
     def abandon(self) -> None:
         """Settle here only: the broker cannot be told and will redeliver it after its ack wait."""
-        if not self._settled:
-            self._settle()
+        self._settle()
 
     async def in_progress(self) -> None:
         """Ask the broker not to redeliver it yet."""

@@ -70,10 +70,7 @@ async def provide(nats: NatsClient, wanted: Topology) -> float:
             await _api(nats, f"STREAM.CREATE.{stream.name}", config)
             logger.info("created NATS stream %s", stream.name)
         else:
-            found = info["config"]
-            if found["max_msg_size"] < 0 or found["max_msg_size"] > config["max_msg_size"]:
-                found["max_msg_size"] = config["max_msg_size"]  # roomier is as good
-            _compare(f"NATS stream {stream.name}", config, found)
+            _compare(f"NATS stream {stream.name}", config, info["config"])
     ack_waits = []
     for consumer in wanted.consumers:
         config = consumer.to_api()
@@ -103,7 +100,7 @@ async def _api(nats: NatsClient, call: str, config: Mapping[str, object] | None 
 def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Say what differs; refuse to work with it if correctness hangs on it."""
     differing = {
-        name: (found.get(name), value) for name, value in wanted.items() if (found.get(name) or None) != (value or None)
+        name: (found.get(name), value) for name, value in wanted.items() if not _agrees(name, found.get(name), value)
     }
     if not differing:
         return
@@ -114,3 +111,10 @@ def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object
             "it is empty"
         )
     logger.info("%s is left as it is: %s", what, text)
+
+
+def _agrees(name: str, found: object, wanted: object) -> bool:
+    if name == "max_msg_size" and isinstance(found, int) and isinstance(wanted, int) and wanted > 0:
+        return found < 0 or found >= wanted  # roomier is as good, and -1 is no limit
+    # The API leaves out what is zero, empty or false.
+    return (found or None) == (wanted or None)

@@ -57,14 +57,12 @@ class PullHooks:
         on_settled: called with each message after it was settled.
         on_missing: awaited when the broker knows no such NATS stream or consumer; it should provide them.
         is_idle: whether the worker has nothing to do; idle workers are served first.
-        up: set while the connection stands. A pull sent without one would be served later, to an inbox long gone.
     """
 
     on_delivery: Callable[[Delivery], None]
     on_settled: Callable[[Delivery], None]
     on_missing: Callable[[], Awaitable[None]]
     is_idle: Callable[[], bool]
-    up: asyncio.Event
 
 
 class Puller:
@@ -85,27 +83,37 @@ class Puller:
         self._priority: Priority = priority
         self._limits = limits
         self._hooks = hooks
-        self._room = asyncio.Event()
+        # Set whenever a reason not to pull may have gone.
+        self._wake = asyncio.Event()
+        self._is_up = False
         self._stopping = asyncio.Event()
         self._ended: asyncio.Future[str] | None = None
 
     async def run(self) -> None:
         """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
         while not self._stopping.is_set():
-            if self.purse.free < self._limits.min_bytes:
-                self._room.clear()
-                await self._or_stop(self._room)
-            elif not self._hooks.up.is_set():
-                await self._or_stop(self._hooks.up)
-            else:
+            if self._is_up and self.purse.free >= self._limits.min_bytes:
                 await self._after(await self._pull())
+            else:
+                self._wake.clear()
+                await self._wake.wait()
 
     def stop(self) -> None:
         """Open no further pull. The open one lapses by itself, so that no message is lost on its way here."""
         self._stopping.set()
+        self._wake.set()
+
+    def on_up(self) -> None:
+        """The connection stands, and the broker has what is pulled from. No pull is opened before.
+
+        One that was sent without a connection would be served later, to an inbox long gone.
+        """
+        self._is_up = True
+        self._wake.set()
 
     def on_down(self) -> None:
         """The connection was lost, and with it the open pull."""
+        self._is_up = False
         self._end(_DOWN)
 
     async def _pull(self) -> str:
@@ -175,7 +183,7 @@ class Puller:
 
     def _settled(self, delivery: Delivery) -> None:
         self.purse.settle(delivery.size)
-        self._room.set()
+        self._wake.set()
         self._hooks.on_settled(delivery)
 
     def _end(self, reason: str) -> None:
@@ -193,12 +201,3 @@ class Puller:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RETRY_S):
                 await self._stopping.wait()
-
-    async def _or_stop(self, event: asyncio.Event) -> None:
-        """Wait for the event, or for `stop`."""
-        waiting = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._stopping.wait())]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()

@@ -11,10 +11,8 @@ from headrace_contracts import DecodeError, ModelSpec, decode_spec, encode_spec,
 from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, ObjectStoreConfig
 from nats.js.errors import (
-    BucketNotFoundError,
     KeyWrongLastSequenceError,
     NotFoundError,
-    ObjectNotFoundError,
 )
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
@@ -80,7 +78,7 @@ def _agree(mine: ModelSpec, published: bytes) -> ModelSpec:
 async def _models(jetstream: JetStreamContext, replicas: int) -> KeyValue:
     try:
         return await jetstream.key_value(topology.MODELS_BUCKET)
-    except (BucketNotFoundError, NotFoundError):
+    except NotFoundError:
         config = KeyValueConfig(bucket=topology.MODELS_BUCKET, history=5, replicas=replicas)
         return await jetstream.create_key_value(config)
 
@@ -88,7 +86,7 @@ async def _models(jetstream: JetStreamContext, replicas: int) -> KeyValue:
 async def _tokenizers(jetstream: JetStreamContext, replicas: int) -> ObjectStore:
     try:
         return await jetstream.object_store(topology.TOKENIZERS_BUCKET)
-    except (BucketNotFoundError, NotFoundError):
+    except NotFoundError:
         config = ObjectStoreConfig(bucket=topology.TOKENIZERS_BUCKET, replicas=replicas)
         return await jetstream.create_object_store(topology.TOKENIZERS_BUCKET, config)
 
@@ -97,6 +95,6 @@ async def _put_tokenizer(jetstream: JetStreamContext, name: str, data: bytes, re
     store = await _tokenizers(jetstream, replicas)
     try:
         await store.get_info(name)
-    except (NotFoundError, ObjectNotFoundError):
+    except NotFoundError:
         await store.put(name, data)
         logger.info("published tokenizer %s", name)

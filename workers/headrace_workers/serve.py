@@ -51,17 +51,14 @@ async def serve(
         topology = Topology.of(spec, config)
         known = (nats.jetstream(), spec, checkpoint.tokenizer_json, config.replicas)
 
-        async def provide_all() -> float:
+        async def provide_all(*, replace_spec: bool = False) -> float:
             # The NATS streams first: nothing may be published that cannot be served.
             ack_wait_s = await provide(nats, topology)
-            await registry.publish(*known)
+            await (registry.replace_spec if replace_spec else registry.publish)(*known)
             return ack_wait_s
 
         try:
-            if config.replace_spec:
-                await provide(nats, topology)
-                await registry.replace_spec(*known)
-            ack_wait_s = await provide_all()
+            ack_wait_s = await provide_all(replace_spec=config.replace_spec)
         except NatsError as error:
             raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
         worker = Worker(connection, lane, spec, chosen, config, provide_all, ack_wait_s)

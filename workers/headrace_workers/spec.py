@@ -111,17 +111,19 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:
         )
     half = budget * limits.TOKEN_BYTES // 2
     if half // spec.shards < min_pull:
-        least = 2 * spec.shards * -(-min_pull // limits.TOKEN_BYTES)
         raise BudgetUnfit(
             f"budget_tokens is {budget}, but each of {spec.shards} online and one batch pull must have room for the "
-            f"largest chunk ({min_pull} bytes): raise budget_tokens to {least} or more"
+            f"largest chunk ({min_pull} bytes): raise budget_tokens to {_least_budget(spec)} or more"
         )
     return Budgets(step_tokens=step, online_bytes=half, batch_bytes=half, min_pull_bytes=min_pull)
 
 
 def _default_budget(step: int, spec: ModelSpec) -> int:
     """Eight steps, or more where the largest chunk needs it."""
-    pulls = (
-        2 * spec.shards * -(-limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items) // limits.TOKEN_BYTES)
-    )
-    return max(_STEPS_IN_HAND * step, 2 * pulls)
+    return max(_STEPS_IN_HAND * step, 2 * _least_budget(spec))
+
+
+def _least_budget(spec: ModelSpec) -> int:
+    """Tokens for one pull of the largest chunk on each online shard, and as much for batch."""
+    min_pull = limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
+    return 2 * spec.shards * -(-min_pull // limits.TOKEN_BYTES)

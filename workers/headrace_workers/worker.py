@@ -92,7 +92,6 @@ class Worker:
         self._answers = Answers(broker.nats, spec, config.worker, self.counters)
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
-        self._may_pull = asyncio.Event()
         self._pullers = self._make_pullers(budgets)
         self._no_more = False
         self._link.on_down, self._link.on_up = self._on_down, self._on_up
@@ -108,8 +107,8 @@ class Worker:
                 keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
                 stepping = self._tasks.create_task(self._run_steps())
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
-                if self._link.up.is_set():  # or else _on_up allows it
-                    self._may_pull.set()
+                if self._link.up.is_set():  # or else _on_up follows
+                    self._allow_pulls()
                 await stop.wait()
                 await self._drain(pulling, stepping)
                 keeping.cancel()
@@ -132,7 +131,6 @@ class Worker:
             on_settled=self._hold.remove,
             on_missing=self._recover,
             is_idle=lambda: not self._hold,
-            up=self._may_pull,
         )
 
         def puller(stream: str, priority: Priority, limit: int) -> Puller:
@@ -174,7 +172,7 @@ class Worker:
 
     def _on_down(self) -> None:
         """The connection was lost, and with it the open pulls."""
-        self._may_pull.clear()
+        logger.info("disconnected from nats-server")
         for puller in self._pullers:
             puller.on_down()
 
@@ -183,10 +181,16 @@ class Worker:
 
         async def recover() -> None:
             await self._recover()
-            self._may_pull.set()
+            if self._link.up.is_set():  # it may have gone down again
+                self._allow_pulls()
 
+        logger.info("reconnected to nats-server")
         if not self._no_more:
             self._tasks.create_task(recover())
+
+    def _allow_pulls(self) -> None:
+        for puller in self._pullers:
+            puller.on_up()
 
     async def _recover(self) -> None:
         try:
