@@ -16,7 +16,7 @@ demo: .venv/.demo
 	$(BIN)/headrace demo
 	@echo '(. .venv/bin/activate puts the command on your path)'
 
-test: .venv/.dev
+test: .venv/.dev .venv/.kernels
 	$(BIN)/pytest $(ARGS)
 
 check: .venv/.dev
@@ -40,6 +40,12 @@ dev: .venv/.dev
 .venv/.dev: pyproject.toml requirements.lock | .venv/bin/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@ .venv/.demo
+
+# The sources that calls to CUDA kernels are checked against: downloaded, not installed, which would take 100 times as long.
+.venv/.kernels: tests/engine/kernels.txt | .venv/bin/python
+	rm -rf .venv/kernels
+	$(BIN)/python -m pip download --quiet --no-deps --dest .venv/kernels -r tests/engine/kernels.txt
+	touch $@
 
 # Versions that the lock names already are kept; PIP_COMPILE="--upgrade" or "--upgrade-package X" moves them. The local
 # label of a torch build (+cpu) is dropped, so the same pin serves CPU and CUDA indexes; our own package is no pin.

@@ -7,7 +7,7 @@ an engine that reached the ceiling would do them in no time.
 from dataclasses import dataclass
 
 import torch
-from headrace_engine.models import EncoderConfig
+from headrace_engine.models.bert import BertConfig
 from timing import durations_ms
 
 _TOKENS = 2048
@@ -38,7 +38,7 @@ class Product:
     Sampled between the cases that it is a measure for, since a shared machine changes its speed within a minute.
     """
 
-    def __init__(self, shape: EncoderConfig, dtype: torch.dtype) -> None:
+    def __init__(self, shape: BertConfig, dtype: torch.dtype) -> None:
         """Make operands.
 
         Args:
@@ -73,7 +73,7 @@ class Product:
             torch.mm(self._rows, self._weight)
 
 
-def dense_flop(shape: EncoderConfig) -> int:
+def dense_flop(shape: BertConfig) -> int:
     """Operations of one token in all linear layers: query, key, value, output, up and down."""
     width, inner = shape.hidden_size, shape.intermediate_size
     return 2 * shape.num_layers * (4 * width * width + 2 * width * inner)

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import math
 import os
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from ceiling import Product
 from engine_alone import Steps, load
 from headrace_engine import Engine
 from headrace_engine.models import read_config
+from headrace_engine.models.bert import BertConfig
 from headrace_engine.modules import Modules
 from headrace_engine.resolve import resolve
 from machine import Machine
@@ -97,6 +99,8 @@ def measure(flags: Flags, console: Console) -> Result:
 
 def _products(model: str) -> list[Product]:
     shape = read_config(Modules.read(resolve(model)).transformer)
+    if not isinstance(shape, BertConfig):
+        sys.exit(f"MODEL is a {shape.family}: the ceiling counts the products of a BERT; choose a model of that kind")
     return [Product(shape, dtype) for dtype in (torch.bfloat16, torch.float32)]
 
 

@@ -50,7 +50,10 @@ def test_the_engine_knows_neither_nats_nor_asyncio() -> None:
         assert not {"nats", "asyncio", "anyio"} & set(imports(path)), path
 
 
-@pytest.mark.parametrize("module", ["headrace", "headrace.cli", "headrace_workers", "headrace_workers.command"])
+@pytest.mark.parametrize(
+    "module",
+    ["headrace", "headrace.cli", "headrace_workers", "headrace_workers.command", "headrace_workers.engine_command"],
+)
 def test_importing_the_client_or_the_command_line_never_imports_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

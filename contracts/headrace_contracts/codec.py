@@ -19,6 +19,7 @@ from headrace_contracts.messages import (
     ErrorReply,
     ModelSpec,
     Options,
+    PairTemplate,
     Reply,
     Task,
     Usage,
@@ -86,6 +87,12 @@ class _Reply(Struct, forbid_unknown_fields=True):
     error: _Error | UnsetType = UNSET
 
 
+class _PairTemplate(Struct, forbid_unknown_fields=True):
+    prefix: str
+    body: str
+    suffix: str
+
+
 class _Spec(Struct, forbid_unknown_fields=True):
     v: int
     name: _Name
@@ -93,6 +100,7 @@ class _Spec(Struct, forbid_unknown_fields=True):
     tasks: Annotated[tuple[Task, ...], Meta(min_length=1)]
     dim: _Positive
     dtypes: Annotated[tuple[Dtype, ...], Meta(min_length=1)]
+    default_dtype: Dtype
     compute_dtype: str
     max_length: _Positive
     max_length_source: str
@@ -100,7 +108,9 @@ class _Spec(Struct, forbid_unknown_fields=True):
     normalize: bool
     prompts: dict[str, str]
     default_prompt: str | None
+    pair_template: _PairTemplate | None
     vocab_size: _Positive
+    num_segments: _Positive
     fingerprint: _Hash
     tokenizer: _Hash
     max_chunk_tokens: _Positive
@@ -249,7 +259,21 @@ def decode_spec(data: bytes) -> ModelSpec:
     wire = _decode(_specs, data)
     if wire.default_prompt is not None and wire.default_prompt not in wire.prompts:
         raise DecodeError(f"default_prompt {wire.default_prompt!r} is none of the prompts {sorted(wire.prompts)}")
-    return ModelSpec(**{name: getattr(wire, name) for name in ModelSpec.__slots__})
+    if wire.default_dtype not in wire.dtypes:
+        raise DecodeError(f"default_dtype {wire.default_dtype!r} is none of the dtypes {list(wire.dtypes)}")
+    fields = {name: getattr(wire, name) for name in ModelSpec.__slots__}
+    return ModelSpec(**{**fields, "pair_template": _pair_template(wire.pair_template)})
+
+
+def _pair_template(wire: _PairTemplate | None) -> PairTemplate | None:
+    if wire is None:
+        return None
+    for name, allowed in (("{instruction}", {0, 1}), ("{query}", {1}), ("{document}", {1})):
+        if wire.body.count(name) not in allowed:
+            raise DecodeError(f"pair_template.body holds {name} {wire.body.count(name)} times, not {max(allowed)}")
+    if not wire.body.endswith("{document}"):
+        raise DecodeError("pair_template.body does not end with {document}: only what stands last can be cut")
+    return PairTemplate(prefix=wire.prefix, body=wire.body, suffix=wire.suffix)
 
 
 _W = TypeVar("_W", _Chunk, _Reply, _Spec)

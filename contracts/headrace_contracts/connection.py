@@ -74,7 +74,9 @@ async def connect(
 
     async def remember(error: Exception) -> None:
         nonlocal last_error
-        last_error = error
+        # A server that refuses closes at once, and the next try may see no more than that.
+        if last_error is None or not _is_refusal(last_error):
+            last_error = error
         if on_error is not None:
             on_error(error)
 
@@ -94,7 +96,7 @@ async def connect(
     except (TimeoutError, OSError, NatsError) as error:
         await nats.close()
         reason = last_error or error
-        if isinstance(reason, AuthorizationError) or "authorization" in str(reason).lower():
+        if _is_refusal(reason):
             raise Unreachable(f"nats-server at {shown} refuses these credentials: check user and password") from None
         raise Unreachable(f"no nats-server answers at {shown} ({reason!r})") from error
     found = nats.connected_server_version
@@ -104,6 +106,10 @@ async def connect(
         raise ServerTooOld(f"nats-server {version} at {shown} is too old: headrace needs {least} or newer")
     link.up.set()
     return nats, link
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, AuthorizationError) or "authorization" in str(error).lower()
 
 
 def _checked(url: str) -> str:

@@ -167,6 +167,23 @@ class ErrorReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairTemplate:
+    """How a query and a document become one text, for models that were taught to read a pair so.
+
+    Each part is tokenised by itself, without added special tokens.
+
+    Attributes:
+        prefix: what stands first.
+        body: the middle, with {query} and perhaps {instruction}, each once, and {document} at its end, which is cut.
+        suffix: what stands last.
+    """
+
+    prefix: str
+    body: str
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """All that a producer must know of a model; workers publish it.
 
@@ -174,16 +191,19 @@ class ModelSpec:
         name: served name; part of subjects.
         source: where the worker loaded it from, for people.
         tasks: what it can compute.
-        dim: dimensions of a full row.
+        dim: dimensions of a full row; 1 for scores.
         dtypes: element types that it can reply in.
+        default_dtype: the one to ask for when the caller names none.
         compute_dtype: what the device computes in, for people.
         max_length: tokens of the longest sequence, special tokens included.
         max_length_source: the file and field that said so.
         pooling: how token rows become one row.
         normalize: whether the checkpoint itself ends in a normalise step; the default of `Options.normalize`.
-        prompts: text to put before the input, by prompt name.
+        prompts: text to put before the input, by prompt name; of a pair, before the query or where the template says.
         default_prompt: prompt name used when the caller names none.
+        pair_template: how pairs are joined; None leaves that to tokenizer.json.
         vocab_size: token ids lie below it.
+        num_segments: segment ids lie below it; 1 for models that tell no segments apart.
         fingerprint: see fingerprint.py.
         tokenizer: SHA-256 of tokenizer.json, which is its name in the object store.
         max_chunk_tokens: tokens that a chunk may hold.
@@ -196,6 +216,7 @@ class ModelSpec:
     tasks: tuple[Task, ...]
     dim: int
     dtypes: tuple[Dtype, ...]
+    default_dtype: Dtype
     compute_dtype: str
     max_length: int
     max_length_source: str
@@ -203,7 +224,9 @@ class ModelSpec:
     normalize: bool
     prompts: Mapping[str, str]
     default_prompt: str | None
+    pair_template: PairTemplate | None
     vocab_size: int
+    num_segments: int
     fingerprint: str
     tokenizer: str
     max_chunk_tokens: int

@@ -15,12 +15,13 @@ from headrace_engine.errors import BatchError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaggedBatch:
-    """N sequences of T tokens in all, packed shortest first.
+    """N sequences of T tokens in all, packed shortest first. Its tensors are on one device, the CPU as `pack` makes it.
 
     Attributes:
         token_ids: [T] int64.
         positions: [T] int64, counting from 0 in each sequence.
         cu_seqlens: [N+1] int32; sequence i owns the tokens cu_seqlens[i] to cu_seqlens[i+1].
+        host_cu_seqlens: [N+1] int32, the same in host memory, so that whoever plans never waits for a device.
         max_seqlen: The tokens of the longest sequence.
         segment_ids: [T] int64, the segment (token type) of each token; None where all are in segment 0.
         order: [N] int64; packed sequence i is the caller's sequence order[i].
@@ -29,6 +30,7 @@ class RaggedBatch:
     token_ids: torch.Tensor
     positions: torch.Tensor
     cu_seqlens: torch.Tensor
+    host_cu_seqlens: npt.NDArray[np.int32]
     max_seqlen: int
     segment_ids: torch.Tensor | None
     order: npt.NDArray[np.int64]
@@ -41,7 +43,7 @@ class RaggedBatch:
     @property
     def num_sequences(self) -> int:
         """N, the sequences."""
-        return self.cu_seqlens.numel() - 1
+        return len(self.host_cu_seqlens) - 1
 
 
 def pack(
@@ -77,6 +79,7 @@ def pack(
         token_ids=_concatenate(sequences, order),
         positions=torch.from_numpy(positions),
         cu_seqlens=torch.from_numpy(cu_seqlens),
+        host_cu_seqlens=cu_seqlens,
         max_seqlen=int(lengths[order[-1]]),
         segment_ids=None if segment_ids is None else _segments(segment_ids, lengths, order),
         order=order,

@@ -7,14 +7,15 @@ handed on as bytes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from headrace_engine.errors import CheckpointError, UnsupportedModel
+from headrace_engine.errors import UnsupportedModel
+from headrace_engine.heads import HeadConfig, Task, read_head
 from headrace_engine.max_length import MaxLength
-from headrace_engine.models import read_config
+from headrace_engine.models import EncoderConfig, read_config
 from headrace_engine.modules import Modules
+from headrace_engine.output import Dtype, ScoreActivation
+from headrace_engine.pair_template import PairTemplate
 from headrace_engine.pooling import Pooling
-from headrace_engine.pooling_config import PoolingConfig
 from headrace_engine.prompts import Prompts
 from headrace_engine.revision import revision
 from headrace_engine.tokenizer_file import read_tokenizer
@@ -28,15 +29,12 @@ class Checkpoint:
     Attributes:
         path: Its directory.
         source: What the user named it by.
-        family: The model family, config.json's model_type.
-        dim: The dimensions of a vector before any cut.
-        vocab_size: Token ids are below it.
+        transformer: The directory of the encoder, its weights and its tokenizer.
+        encoder: What config.json says of the encoder.
+        head: What follows the encoder.
         max_length: The most tokens of a sequence, special tokens included.
         max_length_source: The file and field that say so.
-        pooling: "cls", "mean" or "last_token".
-        pooling_source: The file and field that say so.
-        normalize: Whether the model ends in a Normalize module.
-        prompts: Texts to put before an input, by name.
+        prompts: Texts to put before an input, or to instruct a reranker with, by name.
         default_prompt: The name of the prompt to use when none is named.
         tokenizer_json: The tokenizer's file, byte for byte. Its own truncation and padding are to be switched off.
         revision: See `headrace_engine.revision`.
@@ -44,23 +42,75 @@ class Checkpoint:
 
     path: Path
     source: str
-    family: str
-    dim: int
-    vocab_size: int
+    transformer: Path
+    encoder: EncoderConfig = field(repr=False)
+    head: HeadConfig = field(repr=False)
     max_length: int
     max_length_source: str
-    pooling: Pooling
-    pooling_source: str
-    normalize: bool
     prompts: Mapping[str, str]
     default_prompt: str | None
     tokenizer_json: bytes = field(repr=False)
     revision: str
 
     @property
-    def tasks(self) -> tuple[Literal["embed", "score"], ...]:
+    def family(self) -> str:
+        """The model family, config.json's model_type."""
+        return self.encoder.family
+
+    @property
+    def vocab_size(self) -> int:
+        """Token ids are below it."""
+        return self.encoder.vocab_size
+
+    @property
+    def num_segments(self) -> int:
+        """Segment ids are below it."""
+        return self.encoder.num_segments
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
         """What the model can be asked for."""
-        return ("embed",)
+        return (self.head.task,)
+
+    @property
+    def dim(self) -> int:
+        """The dimensions of a vector before any cut; 1 for scores."""
+        return self.head.dim
+
+    @property
+    def dtypes(self) -> tuple[Dtype, ...]:
+        """What `finish` can make of the rows."""
+        return self.head.dtypes
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """What the model's authors meant its rows to be read in."""
+        return self.head.dtypes[0]
+
+    @property
+    def pooling(self) -> Pooling:
+        """Which tokens a row is made of: "cls", "mean" or "last_token"."""
+        return self.head.pooling
+
+    @property
+    def pooling_source(self) -> str:
+        """The file and field that say so."""
+        return self.head.pooling_source
+
+    @property
+    def normalize(self) -> bool:
+        """Whether the model ends in a Normalize module."""
+        return self.head.normalize
+
+    @property
+    def activation(self) -> ScoreActivation | None:
+        """What makes a score of a row; None where rows are vectors."""
+        return self.head.activation
+
+    @property
+    def pair_template(self) -> PairTemplate | None:
+        """How a pair becomes one text; None where the tokenizer joins pairs, or there are none."""
+        return self.head.pair_template
 
     @classmethod
     def read(cls, path: Path, source: str) -> "Checkpoint":
@@ -76,49 +126,29 @@ class Checkpoint:
         """
         modules = Modules.read(path)
         directory = modules.transformer
-        config = read_config(directory)
-        pooling = PoolingConfig.read(modules.pooling)
-        _check_dim(path, pooling, config.hidden_size)
+        encoder = read_config(directory)
+        head = read_head(modules, encoder)
         prompts = Prompts.read(path)
-        _check_prompts(path, pooling, prompts)
-        max_length = MaxLength.read(directory, config.max_positions)
+        _check_prompts(path, head, prompts)
+        max_length = MaxLength.read(directory, encoder.max_positions)
         return cls(
             path=path,
             source=source,
-            family=config.family,
-            dim=config.hidden_size,
-            vocab_size=config.vocab_size,
+            transformer=directory,
+            encoder=encoder,
+            head=head,
             max_length=max_length.tokens,
             max_length_source=max_length.source,
-            pooling=pooling.pooling,
-            pooling_source=pooling.source,
-            normalize=modules.normalize,
-            prompts=prompts.texts,
-            default_prompt=prompts.default,
+            prompts={**head.prompts, **prompts.texts},
+            default_prompt=prompts.default or next(iter(head.prompts), None),
             tokenizer_json=read_tokenizer(directory),
-            revision=revision(path, _hashed_files(path, modules)),
+            revision=revision(path, [directory / "config.json", *head.files, *weight_files(directory)]),
         )
 
 
-def _check_dim(path: Path, pooling: PoolingConfig, hidden_size: int) -> None:
-    if pooling.dim not in {None, hidden_size}:
-        message = (
-            f"{path}: pooling expects {pooling.dim} dimensions and config.json gives {hidden_size}: "
-            "take both from one checkpoint"
-        )
-        raise CheckpointError(message)
-
-
-def _hashed_files(path: Path, modules: Modules) -> list[Path]:
-    files = [modules.transformer / "config.json"]
-    if modules.pooling is not None:
-        files += [path / "modules.json", modules.pooling / "config.json"]
-    return files + weight_files(modules.transformer)
-
-
-def _check_prompts(path: Path, pooling: PoolingConfig, prompts: Prompts) -> None:
+def _check_prompts(path: Path, head: HeadConfig, prompts: Prompts) -> None:
     # The batch does not say which tokens are the prompt's, so they cannot be left out of the pooling.
-    if any(prompts.texts.values()) and not pooling.include_prompt:
+    if any(prompts.texts.values()) and not head.include_prompt:
         message = (
             f"{path}: include_prompt=false with prompts {sorted(prompts.texts)} is not supported: use another model"
         )

@@ -4,23 +4,30 @@ It knows one model on one device. It knows nothing of texts, requests, deadlines
 safe to step from two threads at once: one lane owns it.
 """
 
+import logging
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from headrace_engine.attention import AttentionBackend
-from headrace_engine.attention.cpu import CpuBackend
+from headrace_engine.attention.installed import missing_backends
+from headrace_engine.attention.sdpa import SdpaBackend
+from headrace_engine.attention.select import Case, choose
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.config import EngineConfig
+from headrace_engine.cuda.load import load as load_on_cuda
+from headrace_engine.device import facts as device_facts
+from headrace_engine.device import find as find_device
+from headrace_engine.graphs import Graphs
 from headrace_engine.lazy import LazyTensor
 from headrace_engine.limits import Limits
-from headrace_engine.models import Encoder, load_encoder, read_config
-from headrace_engine.modules import Modules
-from headrace_engine.pooling import pool
+from headrace_engine.model import Model
 from headrace_engine.precision import compute_dtype
 from headrace_engine.resolve import resolve
+from headrace_engine.runner import EagerRunner, Runner
+from headrace_engine.weights import Weights
+
+logger = logging.getLogger(__name__)
 
 
 class Engine:
@@ -31,27 +38,18 @@ class Engine:
         dtype: The format of weights and activations, torch.float32 or torch.bfloat16.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        encoder: Encoder,
-        attention: AttentionBackend,
-        limits: Limits,
-        dtype: torch.dtype,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, runner: Runner, limits: Limits, dtype: torch.dtype) -> None:
         """Put an engine together; `load` is the usual way.
 
         Args:
-            checkpoint: What the encoder was loaded from.
-            encoder: The model, with weights of `dtype`.
-            attention: What computes its attention.
+            checkpoint: What the model was loaded from.
+            runner: The model on its device.
             limits: What a batch must keep to.
             dtype: The compute dtype.
         """
         self.checkpoint = checkpoint
         self.dtype = dtype
-        self._encoder = encoder
-        self._attention = attention
+        self._runner = runner
         self._limits = limits
 
     @classmethod
@@ -60,36 +58,34 @@ class Engine:
 
         Args:
             model: A local directory, an installed package that carries a model, or a hub id.
-            config: How to run it; the default is the CPU in its best dtype. A number of threads there holds for the
-            whole
-                process, since torch has one pool.
+            config: How to run it; the default is a CUDA device if there is one, or else the CPU, in the best dtype. A
+                number of threads there holds for the whole process, since torch has one pool.
 
         Raises:
             ModelNotFound: `model` names nothing.
             CheckpointError: The directory is incomplete or contradicts itself.
-            UnsupportedModel: The engine cannot run it as its authors meant it.
+            UnsupportedModel: The engine cannot run it as its authors meant it, or not on that device in that way.
+            DeviceNotFound: The device asked for is not here.
         """
         config = config or EngineConfig()
         if config.threads > 0:
             torch.set_num_threads(config.threads)
         checkpoint = Checkpoint.read(resolve(model), str(model))
-        directory = Modules.read(checkpoint.path).transformer
-        shape = read_config(directory)
-        limits = Limits(
-            max_length=checkpoint.max_length,
-            max_length_source=checkpoint.max_length_source,
-            vocab_size=checkpoint.vocab_size,
-            num_segments=shape.num_segments,
-        )
-        dtype = compute_dtype(config)
-        return cls(checkpoint, load_encoder(directory, shape, dtype), CpuBackend(), limits, dtype)
+        device = find_device(config.device)
+        dtype = compute_dtype(config, device)
+        return cls(checkpoint, load_runner(checkpoint, config, dtype, device), Limits.of(checkpoint), dtype)
+
+    @property
+    def max_in_flight(self) -> int:
+        """How many steps may be queued before the first one's rows are read: 1 on a CPU, where `step` runs them."""
+        return self._runner.max_in_flight
 
     @torch.inference_mode()
     def step(self, batch: RaggedBatch) -> LazyTensor:
         """Run one batch, and return as soon as its work is queued.
 
-        The rows are those of the checkpoint's pooling, neither cut nor normalised: `finish` does that. The engine keeps
-        no reference to the batch.
+        The rows are the head's: vectors neither cut nor normalised, for `finish`, or logits, for `finish_scores`. The
+        engine keeps no reference to the batch.
 
         Args:
             batch: As `pack` makes it.
@@ -101,6 +97,50 @@ class Engine:
             BatchError: A sequence is too long, or an id lies outside the vocabulary.
         """
         self._limits.check(batch)
-        hidden = self._encoder(batch, self._attention.plan(batch))
-        rows = pool(hidden, batch.cu_seqlens, self.checkpoint.pooling)
-        return LazyTensor(rows[torch.from_numpy(np.argsort(batch.order))])
+        return self._runner.run(batch)
+
+    @property
+    def graphs(self) -> Graphs | None:
+        """The CUDA graphs, with counters of what was captured and replayed; None where there are none."""
+        return self._runner.graphs
+
+    @property
+    def wants_rest(self) -> bool:
+        """Whether there is work for an idle moment."""
+        return self._runner.wants_rest
+
+    @torch.inference_mode()
+    def rest(self) -> None:
+        """Do one piece of work that waited for an idle moment, such as capturing one CUDA graph."""
+        self._runner.rest()
+
+
+@torch.inference_mode()
+def load_runner(checkpoint: Checkpoint, config: EngineConfig, dtype: torch.dtype, device: torch.device) -> Runner:
+    """Load a checkpoint onto a device, with the attention that suits both.
+
+    Raises:
+        CheckpointError: A tensor is missing, unused or misshapen.
+        UnsupportedModel: The attention asked for cannot run the model there.
+    """
+    model = load_model(checkpoint, dtype, device)
+    case = Case(device=device_facts(device), shapes=model.shapes, dtype=dtype, max_length=checkpoint.max_length)
+    choice = choose(case, missing_backends(), config.attention)
+    logger.info("attention by %s on %s: %s", choice.backend, case.device, choice.reason)
+    if device.type == "cpu":
+        return EagerRunner(model, SdpaBackend())
+    return load_on_cuda(model, choice.backend, config, Limits.of(checkpoint), dtype, device)
+
+
+def load_model(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> Model:
+    """Load a checkpoint's tensors onto a device; every tensor is used or known to change nothing.
+
+    Raises:
+        CheckpointError: One is missing, unused or misshapen.
+    """
+    config = checkpoint.encoder
+    with Weights.open(checkpoint.transformer, config.prefixes, dtype, device) as weights:
+        encoder = config.load(weights)
+        model = Model(encoder, checkpoint.head.load(weights, encoder, device))
+        weights.check_all_taken(config.ignored)
+    return model

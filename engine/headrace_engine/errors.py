@@ -2,6 +2,7 @@
 
     EngineError
     ├── ModelNotFound           the model argument names nothing that can be loaded
+    ├── DeviceNotFound          the device asked for is not there
     ├── CheckpointError         a model directory that is incomplete or contradicts itself
     │   └── UnsupportedModel    a sound checkpoint of a kind this engine cannot run
     └── BatchError              a batch that cannot be run
@@ -18,6 +19,10 @@ class EngineError(Exception):
 
 class ModelNotFound(EngineError):
     """The model argument resolves to no directory, installed package or hub repository."""
+
+
+class DeviceNotFound(EngineError):
+    """The device asked for is not on this machine, or this build of torch cannot use it."""
 
 
 class CheckpointError(EngineError):

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from headrace_engine.batch import RaggedBatch
+from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.errors import BatchError
 
 
@@ -27,6 +28,16 @@ class Limits:
     max_length_source: str
     vocab_size: int
     num_segments: int
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Limits":
+        """The bounds of a checkpoint."""
+        return cls(
+            max_length=checkpoint.max_length,
+            max_length_source=checkpoint.max_length_source,
+            vocab_size=checkpoint.vocab_size,
+            num_segments=checkpoint.num_segments,
+        )
 
     def check(self, batch: RaggedBatch) -> None:
         """Refuse a batch that goes beyond the limits.
@@ -50,7 +61,7 @@ def _check_ids(name: str, ids: torch.Tensor, bound: int, batch: RaggedBatch) -> 
     if low >= 0 and high < bound:
         return
     token = int(((ids < 0) | (ids >= bound)).nonzero()[0])
-    packed = int(np.searchsorted(batch.cu_seqlens.numpy(), token, side="right")) - 1
+    packed = int(np.searchsorted(batch.host_cu_seqlens, token, side="right")) - 1
     message = (
         f"sequence {batch.order[packed]} holds {name} {int(ids[token])}, outside 0 to {bound - 1}: "
         "tokenise it with this model's own tokenizer.json"

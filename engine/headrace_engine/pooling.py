@@ -45,7 +45,8 @@ def last_token_rows(hidden: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Ten
 def mean_rows(hidden: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
     """Average the tokens of each sequence, summing in float32: [T, D] → [N, D] float32."""
     lengths = cu_seqlens.diff()
-    owners = torch.repeat_interleave(lengths)
+    # Told its size, torch need not read the lengths back from a device to learn it.
+    owners = torch.repeat_interleave(lengths, output_size=len(hidden))
     # Adding rows one by one in order makes a sequence's sum independent of its neighbours. It is also the fastest: for
     # 128 sequences of 16,000 tokens in all, 384 wide, 1.6 ms against 2.5 for a loop of sums and 9.7 for segment_reduce.
     sums = hidden.new_zeros(len(lengths), hidden.shape[1], dtype=torch.float32).index_add_(0, owners, hidden.float())

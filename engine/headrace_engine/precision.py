@@ -1,4 +1,4 @@
-"""Which number format a model computes in on this processor.
+"""Which number format a model computes in on this device.
 
 It knows that having bf16 instructions does not make them fast, so it measures. It knows no model.
 """
@@ -16,12 +16,14 @@ _TOKENS, _INPUTS, _OUTPUTS = 128, 384, 1536
 _TRIES = 7
 
 
-def compute_dtype(config: EngineConfig) -> torch.dtype:
-    """The format that `config.dtype` comes to; "auto" takes about 20 ms to measure, with the threads set."""
+def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
+    """The format that `config.dtype` comes to; on a CPU "auto" takes about 20 ms to measure, with the threads set."""
     match config.dtype:
         case "float32":
             return torch.float32
         case "bfloat16":
+            return torch.bfloat16
+        case _ if device.type == "cuda":
             return torch.bfloat16
         case _:
             return min(torch.float32, torch.bfloat16, key=_product_seconds)

@@ -4,52 +4,91 @@ It knows safetensors files and how strict to be about names and shapes. It does 
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 
 from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError
 
 
+class WeightSource(Protocol):
+    """Where a model takes its tensors from: a checkpoint, or random numbers in a benchmark."""
+
+    def take(self, name: str, *shape: int) -> torch.Tensor:
+        """Take a tensor out, in the compute dtype and on the device; once."""
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a tensor to take."""
+
+
 class Weights:
-    """Tensors waiting to be taken by a model; what is left over at the end is an error."""
+    """Tensors waiting to be taken by a model; what is left over at the end is an error.
 
-    def __init__(self, path: Path, tensors: dict[str, torch.Tensor], dtype: torch.dtype) -> None:
-        """Hold tensors.
+    Files are mapped, not read: each tensor goes from there to the device as it is taken, so that no second copy of the
+    model ever stands in memory. Use it as a context manager; the end unmaps the files.
+    """
 
-        Args:
-            path: Their directory, for messages.
-            tensors: The tensors by canonical name.
-            dtype: What to convert each to as it is taken.
-        """
+    def __init__(self, path: Path, dtype: torch.dtype, device: torch.device) -> None:
+        """Use `open`."""
         self._path = path
-        self._tensors = tensors
         self._dtype = dtype
+        self._device = device
+        self._files = ExitStack()
+        self._stored: dict[str, tuple[Any, str]] = {}
 
     @classmethod
-    def read(cls, path: Path, prefixes: Sequence[str], dtype: torch.dtype) -> "Weights":
-        """Read all weight files of a directory.
+    def open(
+        cls, path: Path, prefixes: Sequence[str], dtype: torch.dtype, device: torch.device | None = None
+    ) -> "Weights":
+        """Open all weight files of a directory.
 
         Args:
             path: The directory.
             prefixes: What may stand before the canonical names, such as "bert."; the first that fits is cut off.
             dtype: What to convert each tensor to as it is taken.
+            device: Where to put it; None is the CPU.
 
         Raises:
             CheckpointError: A file is missing or damaged, or two tensors have one name.
         """
-        tensors: dict[str, torch.Tensor] = {}
-        for file in weight_files(path):
-            for stored, tensor in _load(file).items():
-                name = stored.removeprefix(next((prefix for prefix in prefixes if stored.startswith(prefix)), ""))
-                if name in tensors:
-                    message = f"{file}: tensor {name} is there twice: save the checkpoint again"
-                    raise CheckpointError(message)
-                tensors[name] = tensor
-        return cls(path, tensors, dtype)
+        weights = cls(path, dtype, device or torch.device("cpu"))
+        with ExitStack() as failed:
+            failed.push(weights._files)
+            for file in weight_files(path):
+                weights._add(file, prefixes)
+            failed.pop_all()
+        return weights
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stored.clear()
+        self._files.close()
+
+    def _add(self, file: Path, prefixes: Sequence[str]) -> None:
+        try:
+            opened = self._files.enter_context(safe_open(file, framework="pt"))
+        except SafetensorError as error:
+            message = f"{file} is damaged ({error}): download it again"
+            raise CheckpointError(message) from error
+        for stored in opened.keys():  # noqa: SIM118 - it is no mapping
+            name = stored.removeprefix(next((prefix for prefix in prefixes if stored.startswith(prefix)), ""))
+            if name in self._stored:
+                message = f"{file}: tensor {name} is there twice: save the checkpoint again"
+                raise CheckpointError(message)
+            self._stored[name] = opened, stored
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a tensor to take."""
+        return name in self._stored
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """Take a tensor out.
@@ -57,20 +96,27 @@ class Weights:
         Raises:
             CheckpointError: It is not there, or of another shape.
         """
-        tensor = self._tensors.pop(name, None)
-        if tensor is None:
+        if name not in self._stored:
             message = f"{self._path}: tensor {name} is missing: the weights are not those of config.json's model"
             raise CheckpointError(message)
+        file, stored = self._stored.pop(name)
+        tensor: torch.Tensor = file.get_tensor(stored)
         if tensor.shape != shape:
             message = (
                 f"{self._path}: tensor {name} has shape {list(tensor.shape)} and config.json asks for {list(shape)}: "
                 "take both from one checkpoint"
             )
             raise CheckpointError(message)
-        return tensor.to(self._dtype)
+        if not tensor.is_floating_point():
+            message = (
+                f"{self._path}: tensor {name} is {tensor.dtype}, quantised weights are not supported: "
+                "use a checkpoint in float32, float16 or bfloat16"
+            )
+            raise CheckpointError(message)
+        return tensor.to(device=self._device, dtype=self._dtype)
 
-    def close(self, ignored: Sequence[str]) -> None:
-        """Check that every tensor was taken.
+    def check_all_taken(self, ignored: Sequence[str]) -> None:
+        """Check that no tensor is left.
 
         Args:
             ignored: Beginnings of the names that may be left over.
@@ -78,13 +124,12 @@ class Weights:
         Raises:
             CheckpointError: Another one was left over.
         """
-        unused = sorted(name for name in self._tensors if not name.startswith(tuple(ignored)))
+        unused = sorted(name for name in self._stored if not name.startswith(tuple(ignored)))
         if unused:
             message = (
                 f"{self._path}: {len(unused)} tensors are not used by this model, the first is {unused[0]}: {_HINT}"
             )
             raise CheckpointError(message)
-        self._tensors.clear()
 
 
 _HINT = "a head or layer the engine does not run would be lost; use a checkpoint of the bare encoder"
@@ -116,11 +161,3 @@ def weight_files(path: Path) -> list[Path]:
             message = f"{path / name} is missing, and {index.name} names it: download the whole checkpoint"
             raise CheckpointError(message)
     return [path / name for name in names]
-
-
-def _load(file: Path) -> dict[str, torch.Tensor]:
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        message = f"{file} is damaged ({error}): download it again"
-        raise CheckpointError(message) from error

@@ -1,4 +1,4 @@
-"""Headrace's client: `await headrace.Client.connect(url)`, then `await client.embed(texts)`.
+"""Headrace's client: `await headrace.Client.connect(url)`, then `await client.embed(texts)` or `await client.score(…)`.
 
 Importing it never imports torch: models live in workers.
 """
@@ -6,7 +6,7 @@ Importing it never imports torch: models live in workers.
 from headrace_contracts import ErrorCode, ModelSpec
 
 from headrace.client import Client
-from headrace.embeddings import CallUsage, Embeddings
+from headrace.embeddings import Embeddings
 from headrace.errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -20,6 +20,8 @@ from headrace.errors import (
     Overloaded,
     RequestFailed,
 )
+from headrace.result import CallUsage
+from headrace.scores import Ranked, Scores
 from headrace.sync import SyncClient
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "ModelNotFound",
     "ModelSpec",
     "Overloaded",
+    "Ranked",
     "RequestFailed",
+    "Scores",
     "SyncClient",
 ]

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from dataclasses import dataclass
 
-from headrace_contracts import DecodeError, InvalidName, ModelSpec, decode_spec, topology
+from headrace_contracts import DecodeError, InvalidName, ModelSpec, Task, decode_spec, topology
 from headrace_contracts.subjects import model_name
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
@@ -16,6 +16,7 @@ from nats.js.errors import KeyNotFoundError, NotFoundError
 from nats.js.kv import KeyValue
 
 from headrace.errors import ConnectionFailed, HeadraceError, InputError, ModelNotFound
+from headrace.pairs import PairTokenizer
 from headrace.tokens import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -25,10 +26,23 @@ _HOW_TO_START = "start a worker: headrace worker MODEL"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """One model that the fleet serves, ready for use."""
+    """One model that the fleet serves, ready for use.
+
+    Attributes:
+        spec: what it can do.
+        texts: its tokenizer for texts.
+        pairs: its tokenizer for pairs of a query and a document.
+    """
 
     spec: ModelSpec
-    tokenizer: TextTokenizer
+    texts: TextTokenizer
+    pairs: PairTokenizer
+
+    @classmethod
+    def of(cls, spec: ModelSpec, tokenizer_json: str) -> "Model":
+        """Make its tokenizers; raises what the Rust tokenizer raises."""
+        texts = TextTokenizer(tokenizer_json, spec.max_length)
+        return cls(spec, texts, PairTokenizer(texts.rust, spec))
 
 
 class Catalogue:
@@ -37,7 +51,7 @@ class Catalogue:
     def __init__(self, nats: NatsClient) -> None:
         self._jetstream = nats.jetstream()
         self._models: dict[str, Model] = {}
-        self._default: str | None = None
+        self._defaults: dict[Task, str] = {}
         self._reading = asyncio.Lock()
 
     async def specs(self) -> list[ModelSpec]:
@@ -66,21 +80,25 @@ class Catalogue:
             logger.warning("the published ModelSpec of %r cannot be read: %s", name, error)
             return None
 
-    async def model(self, name: str | None) -> Model:
-        """The named model, or the only one there is.
+    async def model(self, name: str | None, task: Task) -> Model:
+        """The named model, or the only one there is for the task.
 
         Raises:
             ModelNotFound: it is not published, or none was named and there is not exactly one.
-            InputError: it is no model name.
+            InputError: it is no model name, or the model cannot do the task.
         """
-        known = self._models.get((self._default if name is None else name) or "")
-        if known is not None:
-            return known
+        known = self._models.get((self._defaults.get(task) if name is None else name) or "")
+        model = known or await self._find(name, task)
+        if task not in model.spec.tasks:
+            raise _unable([model.spec], task, await self.specs())
+        return model
+
+    async def _find(self, name: str | None, task: Task) -> Model:
         # One reader at a time: the calls of a burst share what the first one reads.
         async with self._reading:
             if name is None:
                 # Settled once: which model a call uses must not change while a client lives.
-                name = self._default = self._default or await self._only_name()
+                name = self._defaults[task] = self._defaults.get(task) or await self._only_name(task)
             if name not in self._models:
                 self._models[name] = await self._read(name)
             return self._models[name]
@@ -89,10 +107,13 @@ class Catalogue:
         """Read the model anew next time: the fleet has changed it."""
         self._models.pop(name, None)
 
-    async def _only_name(self) -> str:
-        names = [spec.name for spec in await self.specs()]
-        if not names:
+    async def _only_name(self, task: Task) -> str:
+        specs = await self.specs()
+        names = [spec.name for spec in specs if task in spec.tasks]
+        if not specs:
             raise ModelNotFound(f"the fleet serves no model: {_HOW_TO_START}")
+        if not names:
+            raise _unable(specs, task, specs)
         if len(names) > 1:
             raise ModelNotFound(f"the fleet serves {', '.join(names)}: say which with model=")
         return names[0]
@@ -116,6 +137,14 @@ class Catalogue:
         if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:
             raise HeadraceError(f"the published tokenizer of {name!r} is not the one that its ModelSpec names")
         try:
-            return Model(spec, TextTokenizer(tokenizer.decode(), spec.max_length))
+            return Model.of(spec, tokenizer.decode())
         except Exception as error:  # the Rust tokenizer raises nothing narrower
             raise HeadraceError(f"the published tokenizer of {name!r} cannot be used: {error}") from error
+
+
+def _unable(asked: list[ModelSpec], task: Task, fleet: list[ModelSpec]) -> InputError:
+    """What to say when none of the models that were asked can do the task."""
+    abilities = ", ".join(f"{spec.name} can {' and '.join(spec.tasks)}" for spec in asked)
+    able = ", ".join(spec.name for spec in fleet if task in spec.tasks)
+    advice = f"say model={able}" if able else f"no model of the fleet can: {_HOW_TO_START}"
+    return InputError(f"{abilities}, not {task}: {advice}")

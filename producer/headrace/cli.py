@@ -1,8 +1,8 @@
 """The `headrace` command.
 
 Knows which subcommands there are. Those of other components come in by the entry point group `headrace.commands`, so
-that the client imports none of them. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some texts have no vector,
-130 interrupted.
+that the client imports none of them. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some texts have no vector
+or score, 130 interrupted.
 """
 
 import sys
@@ -13,6 +13,7 @@ import typer
 from headrace.commands.demo import demo
 from headrace.commands.embed import embed
 from headrace.commands.models import models
+from headrace.commands.score import score
 from headrace.commands.up import up
 from headrace.errors import HeadraceError, InputError
 
@@ -21,15 +22,19 @@ def build() -> typer.Typer:
     """The command with all its subcommands."""
     app = typer.Typer(
         name="headrace",
-        help="Text to embeddings over NATS. Try `headrace demo`, then `headrace up`.",
+        help="Text to embeddings and relevance scores over NATS. Try `headrace demo`, then `headrace up`.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for command in (up, embed, models, demo):
+    for command in (up, embed, score, models, demo):
         app.command()(command)
     for entry in entry_points(group="headrace.commands"):
-        app.command(entry.name)(entry.load())
+        command = entry.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
     return app
 
 

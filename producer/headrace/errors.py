@@ -8,7 +8,7 @@
     │   ├── Overloaded           the queue is full: retry later
     │   ├── DeadlineExceeded     no answer in time                                       (also a TimeoutError)
     │   └── ModelChanged         the fleet serves another revision than the one read
-    ├── ItemsFailed              some texts have no vector, and the call asked for all or none
+    ├── ItemsFailed              some texts have no vector or score, and the call asked for all or none
     └── LocalFailed              an embedded nats-server or worker did not start
 
 Catch HeadraceError for all of it. Each text says what to do next.
@@ -22,7 +22,7 @@ from headrace_contracts import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """Why one text has no vector.
+    """Why one text has no vector, or one document no score.
 
     Attributes:
         code: the error code of the contract.
@@ -76,15 +76,16 @@ class ModelChanged(RequestFailed):
 
 
 class ItemsFailed(HeadraceError):
-    """Raised by a strict call when some texts have no vector.
+    """Raised by a strict call when some texts have no vector, or some documents no score.
 
     Attributes:
-        errors: the reason, by index of the text.
+        errors: the reason, by index of the text or document.
     """
 
-    def __init__(self, errors: Mapping[int, ItemError]) -> None:
+    def __init__(self, errors: Mapping[int, ItemError], sent: str, missing: str) -> None:
         index, first = next(iter(errors.items()))
-        super().__init__(f"{len(errors)} texts have no vector; the first is texts[{index}]: {first.code}: {first.text}")
+        what = f"{len(errors)} {sent} have no {missing}"
+        super().__init__(f"{what}; the first is {sent}[{index}]: {first.code}: {first.text}")
         self.errors = errors
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from headrace_contracts import Dtype, ErrorCode, Reply
 from headrace_contracts.messages import numpy_dtype, row_elements
 
-from headrace.embeddings import CallUsage, Embeddings
 from headrace.errors import ItemError, from_code
+from headrace.result import CallUsage, Gathered
 
 
 class Gathering:
@@ -24,7 +24,7 @@ class Gathering:
         self._usage = CallUsage()
 
     def fail(self, index: int, error: ItemError) -> None:
-        """Text `index` has no vector."""
+        """Text `index` has no row."""
         self._errors[index] = error
 
     def put(self, indices: Sequence[int], reply: Reply) -> None:
@@ -44,8 +44,8 @@ class Gathering:
             self.fail(indices[item.index], ItemError(item.code, item.text))
         self._usage = self._usage.plus(reply.usage)
 
-    def finish(self, truncated: tuple[int, ...]) -> Embeddings:
+    def finish(self, truncated: tuple[int, ...]) -> Gathered:
         """All chunks are in."""
         if self._rows.dtype.kind == "f":
             self._rows[list(self._errors)] = np.nan
-        return Embeddings.of(self._rows, usage=self._usage, truncated=truncated, errors=self._errors)
+        return Gathered(rows=self._rows, usage=self._usage, truncated=truncated, errors=self._errors)

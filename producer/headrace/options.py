@@ -4,9 +4,11 @@ Knows what each may be. Does not know texts.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
-from headrace_contracts import PRIORITIES, Dtype, ModelSpec, Options, Priority
+from headrace_contracts import PRIORITIES, Dtype, ModelSpec, Options, Priority, Task
 
 from headrace.errors import InputError
 
@@ -15,14 +17,17 @@ DEFAULT_TIMEOUT_S: dict[Priority, float] = {"online": 30, "batch": 3600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedOptions:
-    """How to embed; see Client.embed."""
+class CallOptions(ABC):
+    """What all calls take; see Client.
+
+    Attributes:
+        task: what the model must be able to do.
+    """
+
+    task: ClassVar[Task]
 
     priority: Priority = "online"
     prompt_name: str | None = None
-    dim: int | None = None
-    dtype: Dtype = "f32"
-    normalize: bool | None = None
     timeout: float | None = None
     truncate: bool = True
     strict: bool = False
@@ -38,21 +43,16 @@ class EmbedOptions:
         """Seconds that the call may take."""
         return DEFAULT_TIMEOUT_S[self.priority] if self.timeout is None else self.timeout
 
+    @abstractmethod
     def for_model(self, spec: ModelSpec) -> Options:
         """The part that travels.
 
         Raises:
             InputError: the model cannot do it.
         """
-        if self.dtype not in spec.dtypes:
-            raise InputError(f"dtype is {self.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}")
-        if self.dim is not None and not (_is_number(self.dim, int) and 1 <= self.dim <= spec.dim):
-            raise InputError(f"dim is {self.dim!r}: vectors of {spec.name} have 1 to {spec.dim} dimensions")
-        normalize = spec.normalize if self.normalize is None else self.normalize
-        return Options(dim=self.dim, dtype=self.dtype, normalize=normalize)
 
     def prompt(self, spec: ModelSpec) -> str:
-        """The text to put before each input.
+        """The text to put before each input, or to instruct the model with.
 
         Raises:
             InputError: the model has no such prompt.
@@ -65,6 +65,51 @@ class EmbedOptions:
                 f"prompt_name is {name!r}: {spec.name} has {', '.join(sorted(spec.prompts)) or 'no prompts'}"
             )
         return spec.prompts[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedOptions(CallOptions):
+    """How to embed; see Client.embed."""
+
+    task: ClassVar[Task] = "embed"
+
+    dim: int | None = None
+    dtype: Dtype | None = None
+    normalize: bool | None = None
+
+    def for_model(self, spec: ModelSpec) -> Options:
+        """The part that travels; what is None is as the model's authors meant it.
+
+        Raises:
+            InputError: the model cannot do it.
+        """
+        dtype = self.dtype or spec.default_dtype
+        if dtype not in spec.dtypes:
+            raise InputError(f"dtype is {dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}")
+        if self.dim is not None and not (_is_number(self.dim, int) and 1 <= self.dim <= spec.dim):
+            raise InputError(f"dim is {self.dim!r}: vectors of {spec.name} have 1 to {spec.dim} dimensions")
+        normalize = spec.normalize if self.normalize is None else self.normalize
+        return Options(dim=self.dim, dtype=dtype, normalize=normalize)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(CallOptions):
+    """How to score; see Client.score."""
+
+    task: ClassVar[Task] = "score"
+
+    top_n: int | None = None
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is another class than the one that this method was written in.
+        CallOptions.__post_init__(self)
+        if self.top_n is not None and not (_is_number(self.top_n, int) and self.top_n >= 1):
+            raise InputError(f"top_n is {self.top_n!r}: it must be a whole number above 0")
+
+    def for_model(self, spec: ModelSpec) -> Options:  # noqa: ARG002 - scores are the same kind of number for all models
+        """The part that travels."""
+        return Options(dim=1, dtype="f32", raw=self.raw)
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:

@@ -15,6 +15,7 @@ from headrace_contracts import Dtype, ModelSpec, Priority
 from headrace.client import Client
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
+from headrace.scores import Scores
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ class SyncClient:
         priority: Priority = "online",
         prompt_name: str | None = None,
         dim: int | None = None,
-        dtype: Dtype = "f32",
+        dtype: Dtype | None = None,
         normalize: bool | None = None,
         timeout: float | None = None,
         truncate: bool = True,
@@ -102,6 +103,36 @@ class SyncClient:
                 dim=dim,
                 dtype=dtype,
                 normalize=normalize,
+                timeout=timeout,
+                truncate=truncate,
+                strict=strict,
+            )
+        )
+
+    def score(  # noqa: PLR0913 - the options of a call are its public face
+        self,
+        query: str,
+        documents: str | Iterable[str],
+        *,
+        model: str | None = None,
+        priority: Priority = "online",
+        prompt_name: str | None = None,
+        top_n: int | None = None,
+        raw: bool = False,
+        timeout: float | None = None,
+        truncate: bool = True,
+        strict: bool = False,
+    ) -> Scores:
+        """Score how relevant documents are to a query; see Client.score."""
+        return self._call(
+            self._client.score(
+                query,
+                documents,
+                model=model,
+                priority=priority,
+                prompt_name=prompt_name,
+                top_n=top_n,
+                raw=raw,
                 timeout=timeout,
                 truncate=truncate,
                 strict=strict,

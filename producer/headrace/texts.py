@@ -1,6 +1,6 @@
-"""What may be handed to `embed`, and what is made of odd texts.
+"""What may be handed to `embed` and `score`, and what is made of odd texts.
 
-Knows Python strings only. Does not know tokens. The rules, which the docstring of Client.embed repeats:
+Knows Python strings only. Does not know tokens. The rules, which the docstrings of Client repeat:
 
 * a str is one text, any other iterable of str is a list of texts;
 * None, bytes, numbers and mappings are InputErrors that name the place;
@@ -13,8 +13,19 @@ from collections.abc import Iterable, Mapping
 from headrace.errors import InputError
 
 
-def read_texts(texts: str | Iterable[str]) -> tuple[list[str], bool]:
-    """Check and clean the texts.
+def read_text(text: str, name: str) -> str:
+    """Check and clean one text; `name` is what the caller knows it by.
+
+    Raises:
+        InputError: it is no str.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"{name} is {_describe(text)}: pass a str")
+    return _clean(text)
+
+
+def read_texts(texts: str | Iterable[str], name: str = "texts") -> tuple[list[str], bool]:
+    """Check and clean the texts; `name` is what the caller knows them by.
 
     Returns:
         The texts, and whether a single one was given.
@@ -25,11 +36,11 @@ def read_texts(texts: str | Iterable[str]) -> tuple[list[str], bool]:
     if isinstance(texts, str):
         return [_clean(texts)], True
     if isinstance(texts, (bytes, bytearray, Mapping)) or not isinstance(texts, Iterable):
-        raise InputError(f"texts is {_describe(texts)}: pass a str, or a list of str")
+        raise InputError(f"{name} is {_describe(texts)}: pass a str, or a list of str")
     items = list(texts)
     for index, item in enumerate(items):
         if not isinstance(item, str):
-            raise InputError(f"texts[{index}] is {_describe(item)}: every text must be a str")
+            raise InputError(f"{name}[{index}] is {_describe(item)}: every one must be a str")
     return [_clean(item) for item in items], False
 
 

@@ -11,6 +11,7 @@ from headrace_contracts import (
     ErrorReply,
     ModelSpec,
     Options,
+    PairTemplate,
     Reply,
     Usage,
 )
@@ -97,15 +98,30 @@ errors = st.builds(
 )
 
 
+# No brace of ours in the texts between: each placeholder stands where it is put, once.
+between = st.text(st.characters(exclude_characters="{}", codec="utf-8"), max_size=50)
+pair_templates = st.builds(
+    lambda parts, instruction, prefix, suffix: PairTemplate(
+        prefix=prefix, body=f"{parts[0]}{instruction}{parts[1]}{{query}}{parts[2]}{{document}}", suffix=suffix
+    ),
+    st.tuples(between, between, between),
+    st.sampled_from(("", "{instruction}")),
+    texts,
+    texts,
+)
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> ModelSpec:
     prompts = draw(st.dictionaries(texts, texts, max_size=3))
+    element_types = tuple(draw(st.lists(dtypes, min_size=1, max_size=4)))
     return ModelSpec(
         name=draw(names),
         source=draw(texts),
         tasks=tuple(draw(st.lists(st.sampled_from(TASKS), min_size=1, max_size=2))),
         dim=draw(positives),
-        dtypes=tuple(draw(st.lists(dtypes, min_size=1, max_size=4))),
+        dtypes=element_types,
+        default_dtype=draw(st.sampled_from(element_types)),
         compute_dtype=draw(texts),
         max_length=draw(positives),
         max_length_source=draw(texts),
@@ -113,7 +129,9 @@ def specs(draw: st.DrawFn) -> ModelSpec:
         normalize=draw(st.booleans()),
         prompts=prompts,
         default_prompt=draw(st.sampled_from((None, *prompts))),
+        pair_template=draw(st.none() | pair_templates),
         vocab_size=draw(positives),
+        num_segments=draw(positives),
         fingerprint=draw(hashes),
         tokenizer=draw(hashes),
         max_chunk_tokens=draw(positives),

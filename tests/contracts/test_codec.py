@@ -1,4 +1,5 @@
 import dataclasses
+import re
 import tracemalloc
 from collections.abc import Callable
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from headrace_contracts import (
     DecodeError,
     ErrorReply,
     ModelSpec,
+    PairTemplate,
     Reply,
     decode_chunk,
     decode_reply,
@@ -312,6 +314,35 @@ def test_a_default_prompt_is_one_of_the_prompts() -> None:
         decode_spec(encode_spec(dataclasses.replace(spec(), default_prompt="passage")))
 
 
+def test_a_default_dtype_is_one_of_the_dtypes() -> None:
+    with pytest.raises(DecodeError, match=r"default_dtype 'i8' is none of the dtypes \['f32'\]"):
+        decode_spec(encode_spec(dataclasses.replace(spec(), default_dtype="i8")))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{document}", "{query} 0 times, not 1"),
+        ("{query} or {query} in {document}", "{query} 2 times, not 1"),
+        ("{instruction} {instruction} {query} {document}", "{instruction} 2 times, not 1"),
+        ("{query}", "{document} 0 times, not 1"),
+        ("{document} {query} {document}", "{document} 2 times, not 1"),
+        ("{document} {query}", "does not end with {document}"),
+        ("{query} {document}\n", "does not end with {document}"),
+    ],
+)
+def test_a_body_of_pairs_has_a_place_for_each_text_and_the_document_last(body: str, reason: str) -> None:
+    template = PairTemplate(prefix="", body=body, suffix="")
+    with pytest.raises(DecodeError, match=re.escape(reason)):
+        decode_spec(encode_spec(dataclasses.replace(spec(), pair_template=template)))
+
+
+def test_other_braces_in_a_body_are_text() -> None:
+    template = PairTemplate(prefix="{", body='{"q": "{query}", {other} {} {Query} {document}', suffix="{query}")
+    templated = dataclasses.replace(spec(), pair_template=template)
+    assert decode_spec(encode_spec(templated)) == templated
+
+
 def large(num_tokens: int) -> Chunk:
     return dataclasses.replace(
         CHUNK, lengths=np.array([num_tokens], np.uint32), token_ids=noise(1, 4 * num_tokens).view(np.uint32)
@@ -344,6 +375,7 @@ def spec() -> ModelSpec:
         tasks=("embed",),
         dim=384,
         dtypes=("f32",),
+        default_dtype="f32",
         compute_dtype="float32",
         max_length=512,
         max_length_source="config.json",
@@ -351,7 +383,9 @@ def spec() -> ModelSpec:
         normalize=True,
         prompts={"query": "q: "},
         default_prompt=None,
+        pair_template=None,
         vocab_size=30522,
+        num_segments=2,
         fingerprint="0123abcd",
         tokenizer="0123abcd",
         max_chunk_tokens=1024,

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -56,7 +57,9 @@ def fields_of(message: Message) -> dict[str, Any]:
             return {"v": 1, "id": message.id, "worker": message.worker, "error": present(error)}
         case ModelSpec():
             fields = {name: getattr(message, name) for name in ModelSpec.__slots__}
-            return {"v": 1, **fields, "tasks": list(message.tasks), "dtypes": list(message.dtypes)}
+            lists = {"tasks": list(message.tasks), "dtypes": list(message.dtypes)}
+            template = message.pair_template
+            return {"v": 1, **fields, **lists, "pair_template": None if template is None else asdict(template)}
 
 
 def chunk_fields(chunk: Chunk) -> dict[str, Any]:
@@ -154,6 +157,7 @@ def test_wire_md_has_a_row_for_every_key() -> None:
     fields = [VECTORS[name]["fields"] for name in VALID]
     keys = (
         {key for part in fields for key in part}
+        | VECTORS["spec_pair_template"]["fields"]["pair_template"].keys()
         | VECTORS["chunk_all_fields"]["fields"]["opt"].keys()
         | VECTORS["reply_f32"]["fields"]["usage"].keys()
     )

@@ -152,7 +152,7 @@ def test_heads_must_share_the_width_evenly(small: Path) -> None:
     ("field", "value", "message"),
     [
         ("model_type", "gpt2", "model_type='gpt2' is not supported: use a model of one of these: bert"),
-        ("hidden_act", "silu", "hidden_act='silu' is not supported.*gelu, gelu_new, gelu_pytorch_tanh, relu"),
+        ("hidden_act", "mish", "hidden_act='mish' is not supported.*gelu, gelu_new, gelu_pytorch_tanh, relu"),
         ("position_embedding_type", "relative_key", "position_embedding_type='relative_key' is not supported"),
         ("is_decoder", True, "is_decoder=true is not supported"),
     ],

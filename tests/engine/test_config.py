@@ -9,7 +9,10 @@ from headrace_engine import Engine, EngineConfig
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"device": "cuda"}, "device='cuda' is not supported yet: set device='cpu'"),
+        ({"device": "gpu"}, "device='gpu' is unknown: set 'auto', 'cpu', 'cuda' or 'cuda:N'"),
+        ({"attention": "flash"}, "attention='flash' is unknown: set one of auto, fa2"),
+        ({"max_graph_tokens": -1}, "max_graph_tokens=-1 is negative"),
+        ({"warm_up": ((1, 0),)}, "warm_up has 1 sequences of 0 tokens"),
         ({"dtype": "float16"}, "dtype='float16' is unknown"),
         ({"threads": -1}, "threads=-1 is negative"),
     ],

@@ -31,15 +31,15 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
 def test_damaged_weights_are_named(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged"):
-        Weights.read(tmp_path, [], torch.float32)
+        Weights.open(tmp_path, [], torch.float32)
 
 
 def test_a_tensor_under_two_names_is_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1), "bert.a": torch.ones(1)}, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match="tensor a is there twice"):
-        Weights.read(tmp_path, ["bert."], torch.float32)
+        Weights.open(tmp_path, ["bert."], torch.float32)
 
 
 def test_a_tensor_is_converted_as_it_is_taken(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "model.safetensors")
-    assert Weights.read(tmp_path, [], torch.bfloat16).take("a", 2).dtype == torch.bfloat16
+    assert Weights.open(tmp_path, [], torch.bfloat16).take("a", 2).dtype == torch.bfloat16

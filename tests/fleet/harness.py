@@ -42,6 +42,17 @@ class WatchedEngine:
     def dtype(self) -> torch.dtype:
         return self._engine.dtype
 
+    @property
+    def max_in_flight(self) -> int:
+        return self._engine.max_in_flight
+
+    @property
+    def wants_rest(self) -> bool:
+        return self._engine.wants_rest
+
+    def rest(self) -> None:
+        self._engine.rest()
+
     def step(self, batch: RaggedBatch) -> LazyTensor:
         ids = frozenset(batch.token_ids.tolist())
         if ids != {0}:  # not the worker's probe

@@ -3,7 +3,7 @@ from collections import UserString
 import numpy as np
 import pytest
 from headrace import InputError
-from headrace.texts import read_texts
+from headrace.texts import read_text, read_texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +35,23 @@ def test_any_iterable_of_str_will_do() -> None:
 def test_what_is_no_text_is_refused_with_its_place(texts: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_texts(texts)  # type: ignore[arg-type]
+
+
+def test_what_is_refused_is_called_what_the_caller_calls_it() -> None:
+    with pytest.raises(InputError, match=r"documents\[1\] is None"):
+        read_texts(["a", None], "documents")  # type: ignore[list-item]
+    with pytest.raises(InputError, match="documents is a dict"):
+        read_texts({}, "documents")
+
+
+@pytest.mark.parametrize("query", [None, b"bytes", 7, ["a"], UserString("x")])
+def test_a_query_is_one_str(query: object) -> None:
+    with pytest.raises(InputError, match=r"query is .*: pass a str"):
+        read_text(query, "query")  # type: ignore[arg-type]
+
+
+def test_a_query_is_cleaned_as_texts_are() -> None:
+    assert read_text("a\ud800b", "query") == "a\ufffdb"
 
 
 def test_a_lone_surrogate_becomes_the_replacement_character() -> None:

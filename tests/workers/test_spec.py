@@ -1,16 +1,32 @@
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import pytest
-from headrace_contracts import ModelSpec, limits
-from headrace_engine import Engine
+from headrace_contracts import ModelSpec, decode_spec, encode_spec, limits
+from headrace_engine import Engine, PairTemplate
 from headrace_workers import BudgetUnfit, WorkerConfig
 from headrace_workers.spec import budgets, describe, served_name
 
 MAX_PAYLOAD = 1024 * 1024
 
 
-def spec_of(engine: Engine, config: WorkerConfig | None = None) -> ModelSpec:
-    return describe(engine.checkpoint, config or WorkerConfig(), compute_dtype="float32", max_payload=MAX_PAYLOAD)
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What a checkpoint says of a head that scores, or of another."""
+
+    task: str = "score"
+    dim: int = 1
+    pooling: str = "last_token"
+    normalize: bool = False
+    dtypes: tuple[str, ...] = ("f32",)
+    pair_template: PairTemplate | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
+
+
+def spec_of(engine: Engine, config: WorkerConfig | None = None, head: Head | None = None) -> ModelSpec:
+    checkpoint = engine.checkpoint if head is None else replace(engine.checkpoint, head=cast("Any", head))
+    return describe(checkpoint, config or WorkerConfig(), compute_dtype="float32", max_payload=MAX_PAYLOAD)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +50,8 @@ def test_the_spec_says_what_the_checkpoint_says(minilm: Engine) -> None:
     spec = spec_of(minilm)
     assert (spec.dim, spec.max_length, spec.pooling, spec.normalize) == (384, 256, "mean", True)
     assert spec.max_length_source == "sentence_bert_config.json max_seq_length"
+    assert (spec.tasks, spec.dtypes, spec.default_dtype) == (("embed",), ("f32", "f16"), "f32")
+    assert (spec.num_segments, spec.pair_template) == (2, None)
 
 
 def test_a_full_reply_fits_the_servers_max_payload(minilm: Engine) -> None:
@@ -42,9 +60,39 @@ def test_a_full_reply_fits_the_servers_max_payload(minilm: Engine) -> None:
 
 
 def test_the_fingerprint_changes_with_what_decides_a_vector(minilm: Engine) -> None:
-    other = replace(minilm.checkpoint, pooling="cls")
+    other = replace(minilm.checkpoint, max_length=128)
     changed = describe(other, WorkerConfig(), compute_dtype="float32", max_payload=MAX_PAYLOAD)
     assert changed.fingerprint != spec_of(minilm).fingerprint
+
+
+def test_a_scorer_is_described_so_that_clients_can_join_pairs(minilm: Engine) -> None:
+    template = PairTemplate(prefix="a", body="{query} {document}", suffix="b")
+    spec = spec_of(minilm, head=Head(pair_template=template))
+    assert (spec.tasks, spec.dim, spec.dtypes, spec.default_dtype) == (("score",), 1, ("f32",), "f32")
+    assert spec.pair_template is not None
+    assert (spec.pair_template.prefix, spec.pair_template.body, spec.pair_template.suffix) == (
+        "a",
+        "{query} {document}",
+        "b",
+    )
+    assert decode_spec(encode_spec(spec)) == spec
+
+
+def test_a_chunk_of_pairs_holds_what_a_reply_of_single_numbers_can_carry(minilm: Engine) -> None:
+    spec = spec_of(minilm, head=Head())
+    assert spec.max_chunk_items == (MAX_PAYLOAD - 1024) // (4 + 160) == limits.max_reply_items(MAX_PAYLOAD, 1)
+    budgets(WorkerConfig(), spec, MAX_PAYLOAD)
+
+
+def test_the_fingerprint_changes_with_how_pairs_are_joined(minilm: Engine) -> None:
+    one = PairTemplate(prefix="", body="{query} {document}", suffix="")
+    specs = [spec_of(minilm, head=Head(pair_template=t)) for t in (None, one, replace(one, suffix="!"))]
+    assert len({spec.fingerprint for spec in specs}) == 3
+
+
+def test_a_model_that_quantises_says_so_and_in_what_it_is_read(minilm: Engine) -> None:
+    spec = spec_of(minilm, head=Head(task="embed", dim=384, dtypes=("i8", "b1", "f32", "f16")))
+    assert (spec.dtypes, spec.default_dtype) == (("i8", "b1", "f32", "f16"), "i8")
 
 
 def test_default_budgets_hold_the_largest_chunk_of_each_class(minilm: Engine) -> None:

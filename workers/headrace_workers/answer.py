@@ -7,11 +7,12 @@ leaves through here or through a nak: each gets a reply or a redelivery, never s
 import asyncio
 import contextlib
 import logging
-from typing import Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from headrace_contracts import (
     BadItem,
+    Chunk,
     DecodeError,
     ErrorCode,
     ErrorReply,
@@ -23,8 +24,9 @@ from headrace_contracts import (
     limits,
     subjects,
 )
-from headrace_contracts.messages import numpy_dtype
-from headrace_engine import OutputOptions, finish
+from headrace_contracts.messages import numpy_dtype, row_elements
+from headrace_engine import OutputOptions, finish, finish_scores
+from headrace_engine.output import ScoreActivation
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 from numpy.typing import NDArray
@@ -37,34 +39,61 @@ logger = logging.getLogger(__name__)
 
 _MAX_TEXT = 500
 _LATER_S = 1.0
+_NO_ROW = "the model gave a row that is not finite or has no direction"
+_NO_SCORE = "the model gave a score that is not finite"
 
 
 class Answers:
     """Sends replies and settles the messages they answer."""
 
-    def __init__(self, nats: NatsClient, spec: ModelSpec, worker: str, counters: Counters) -> None:
+    def __init__(
+        self,
+        nats: NatsClient,
+        spec: ModelSpec,
+        worker: str,
+        counters: Counters,
+        activation: ScoreActivation | None = None,
+    ) -> None:
+        """Take what answers are made of.
+
+        Args:
+            nats: the connection.
+            spec: of the model.
+            worker: this worker's name.
+            counters: what it did so far.
+            activation: what makes a score of a row; None for models without scores.
+        """
         self._nats = nats
         self._jetstream = nats.jetstream()
         self._spec = spec
         self._worker = worker
         self._counters = counters
+        self._activation = activation
         self._hurry = asyncio.Event()
 
     async def result(self, work: Work, rows: NDArray[np.float32], usage: Usage) -> None:
         """Answer with the rows [m, dim] of the work's runnable sequences."""
-        chunk, options = work.chunk, work.chunk.options
-        dim = options.dim or self._spec.dim
-        # work.py let only dtypes of the spec pass, and a spec names only what the engine can finish.
-        dtype = cast("Literal['f32', 'f16']", options.dtype)
-        finished, is_finite = finish(rows, OutputOptions(dim=dim, dtype=dtype, normalize=options.normalize))
-        full = np.zeros((chunk.num_sequences, dim), numpy_dtype(options.dtype))
+        chunk, dtype = work.chunk, work.chunk.options.dtype
+        finished, is_good = self._finish(chunk, rows)
+        dim = 1 if chunk.task == "score" else chunk.options.dim or self._spec.dim
+        full = np.zeros((chunk.num_sequences, row_elements(dtype, dim)), numpy_dtype(dtype))
         full[work.runnable] = finished
-        text = "the model gave a row that is not finite or has no direction"
-        bad = work.bad + tuple(BadItem(int(i), ErrorCode.NON_FINITE, text) for i in work.runnable[~is_finite])
+        text = _NO_SCORE if chunk.task == "score" else _NO_ROW
+        bad = work.bad + tuple(BadItem(int(i), ErrorCode.NON_FINITE, text) for i in work.runnable[~is_good])
         bad = tuple(BadItem(item.index, item.code, item.text[: limits.MAX_BAD_TEXT]) for item in bad)
-        reply = Reply(id=chunk.id, rows=full, dim=dim, dtype=options.dtype, bad=bad, usage=usage, worker=self._worker)
+        reply = Reply(id=chunk.id, rows=full, dim=dim, dtype=dtype, bad=bad, usage=usage, worker=self._worker)
         if await self._answer(work.delivery, work.envelope.reply_to, encode_reply(reply), work.envelope.msg_id):
             self._counters.answered += 1
+
+    def _finish(self, chunk: Chunk, rows: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The rows as the chunk asks for them, and which of them are good.
+
+        work.py let only tasks and dtypes of the spec pass, and a spec names only what the engine can finish.
+        """
+        options = chunk.options
+        if chunk.task == "score":
+            return finish_scores(rows, cast("ScoreActivation", self._activation), raw=options.raw)
+        return finish(rows, OutputOptions(dim=options.dim, dtype=options.dtype, normalize=options.normalize))
 
     async def refuse(self, delivery: Delivery, refused: Refused) -> None:
         """Answer with an error code; keep the message in the dead letters first if it is poison."""

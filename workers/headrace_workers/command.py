@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from headrace_workers.config import WorkerConfig
+from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.errors import WorkerError
 
 logger = logging.getLogger("headrace.worker")
@@ -25,8 +25,16 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
         "nats://127.0.0.1:4222"
     ),
     name: Annotated[str | None, typer.Option(help="Name to serve the model under. (default: from MODEL)")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
-    threads: Annotated[int, typer.Option(min=0, help="Threads of the device; 0 leaves it to torch.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of a CPU; 0 leaves it to torch.")] = 0,
+    attention: Annotated[
+        str, typer.Option(help="auto, fa2, fa3, fa4, varlen or sdpa; headrace engine explain MODEL says which and why.")
+    ] = "auto",
+    graphs: Annotated[bool, typer.Option(help="Capture CUDA graphs of the shapes that come often.")] = True,
+    warm_up: Annotated[
+        str | None, typer.Option(help="Capture these before the first chunk: sequences x tokens, as 1x128,8x512.")
+    ] = None,
     step_tokens: Annotated[int | None, typer.Option(help="Tokens of one step. (default: 2048 or one sequence)")] = None,
     budget_tokens: Annotated[
         int | None, typer.Option(help="Tokens pulled and not yet answered. (default: 8 steps)")
@@ -52,6 +60,14 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     """Serve a model: pull chunks from nats-server, run them, reply. SIGTERM or Ctrl-C drains; a second one ends it."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
+        engine = EngineSettings(
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            attention=attention,
+            graphs=graphs,
+            warm_up=() if warm_up is None else EngineSettings.read_warm_up(warm_up),
+        )
         config = WorkerConfig(
             nats_url=nats,
             name=name,
@@ -74,7 +90,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     except ImportError as error:
         _fail(f"a worker needs more than the client ({error}): pip install 'headrace[worker]'")
     try:
-        counters = run(model, dtype=dtype, threads=threads, config=config, ready_fd=ready_fd)
+        counters = run(model, engine=engine, config=config, ready_fd=ready_fd)
     except (EngineError, WorkerError) as error:
         _fail(str(error))
     except asyncio.CancelledError:

@@ -5,6 +5,7 @@ Knows defaults and what goes with what. Does not know the model: what depends on
 
 import math
 import os
+import re
 import socket
 from dataclasses import dataclass, field
 
@@ -14,6 +15,41 @@ from headrace_contracts import subjects
 def _default_worker() -> str:
     host = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in socket.gethostname())
     return f"{host[:40] or 'worker'}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What an operator may choose for the engine; `EngineConfig` says what each means, and checks it.
+
+    It stands here because a command line must be read before torch is imported.
+
+    Attributes:
+        device: auto, cpu, cuda or cuda:N.
+        dtype: auto, float32 or bfloat16.
+        threads: of a CPU; 0 leaves it to torch.
+        attention: what computes it, or auto.
+        graphs: whether CUDA graphs are captured.
+        warm_up: batches to capture a graph for at the start, each as (sequences, tokens of each).
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int = 0
+    attention: str = "auto"
+    graphs: bool = True
+    warm_up: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def read_warm_up(cls, text: str) -> tuple[tuple[int, int], ...]:
+        """Read batches as a command line spells them: 1x128,8x512.
+
+        Raises:
+            ValueError: It is spelt otherwise.
+        """
+        found = [re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", part.strip(), re.ASCII) for part in text.split(",")]
+        if not all(found):
+            raise ValueError(f"warm_up is {text!r}: write sequences x tokens of each, with commas between: 1x128,8x512")
+        return tuple((int(match[1]), int(match[2])) for match in found if match)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

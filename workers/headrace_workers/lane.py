@@ -1,10 +1,11 @@
 """The lane: the one thread that owns the device.
 
-Knows that steps run one after the other and how to wait for one without blocking the event loop. Does not know what a
-step is made of, nor who waits for it.
+Knows that steps run one after the other, how many the device may have in hand, and how to wait for one without blocking
+the event loop. Does not know what a step is made of, nor who waits for it.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 from headrace_engine import Checkpoint, LazyTensor, RaggedBatch, pack
 from numpy.typing import NDArray
+
+logger = logging.getLogger(__name__)
 
 
 class Device(Protocol):
@@ -31,8 +34,22 @@ class Device(Protocol):
         """What it computes in."""
         ...
 
+    @property
+    def max_in_flight(self) -> int:
+        """How many steps may be queued before the first one's rows are read."""
+        ...
+
     def step(self, batch: RaggedBatch) -> LazyTensor:
-        """Run the batch; rows [n, dim] float32 in the caller's order."""
+        """Queue the batch, or run it; rows [n, dim] float32 in the caller's order, once read."""
+        ...
+
+    @property
+    def wants_rest(self) -> bool:
+        """Whether there is work for an idle moment."""
+        ...
+
+    def rest(self) -> object:
+        """Do one piece of it."""
         ...
 
 
@@ -50,17 +67,24 @@ class StepResult:
 
 
 class Lane:
-    """Runs steps on one thread of its own, one at a time: the next one is handed over when the last is done.
+    """Runs steps on one thread of its own, one at a time.
+
+    A device that queues gets the next step while it runs the one before, up to its `max_in_flight`, and a second thread
+    waits for the rows; the others get the next one when the last is done.
 
     Attributes:
         device: what it runs.
     """
 
-    def __init__(self, device: Device, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, device: Device, thread: ThreadPoolExecutor, reader: ThreadPoolExecutor) -> None:
         """Use `opened`."""
         self.device = device
         self._thread = thread
-        self._running: asyncio.Future[StepResult] | None = None
+        self._reader = reader
+        self._starting: asyncio.Future[StepResult | _Queued] | None = None
+        self._in_flight: set[asyncio.Future[StepResult]] = set()
+        self._may_rest = False
+        self._resting: asyncio.Future[object] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -70,36 +94,96 @@ class Lane:
         On it and not on another: each thread that computes gets an OpenMP team of its own, and two teams on the same
         cores put each other to sleep. A short step took twice as long for it (ops/decisions/0011).
         """
-        with ThreadPoolExecutor(1, thread_name_prefix="lane") as thread:
-            yield cls(await asyncio.get_running_loop().run_in_executor(thread, load), thread)
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="reader") as reader,
+            ThreadPoolExecutor(1, thread_name_prefix="lane") as thread,
+        ):
+            yield cls(await asyncio.get_running_loop().run_in_executor(thread, load), thread, reader)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no step is running."""
-        return self._running is None or self._running.done()
+    def is_free(self) -> bool:
+        """Whether a step can be handed over."""
+        return self._starting is None and len(self._in_flight) < self.device.max_in_flight
 
     async def free(self) -> None:
-        """Wait until a step can be handed over; whether the last one failed is its owner's affair."""
-        if self._running is not None:
-            await asyncio.wait({self._running})
+        """Wait until a step can be handed over; whether an earlier one failed is its owner's affair."""
+        while not self.is_free:
+            waited_for = self._in_flight if self._starting is None else {self._starting}
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
 
     def start(self, batch: RaggedBatch) -> "asyncio.Future[StepResult]":
         """Hand a step to the device. Await the result wherever it is needed."""
-        if not self.is_idle:
-            raise RuntimeError("This is a bug: a step was handed over while another runs")
-        self._running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, batch)
-        return self._running
+        if not self.is_free:
+            raise RuntimeError("This is a bug: a step was handed over while the device had its fill")
+        self._may_rest = False
+        self._starting = asyncio.get_running_loop().run_in_executor(self._thread, self._start, batch)
+        self._starting.add_done_callback(self._started)
+        result = asyncio.ensure_future(self._finish(self._starting))
+        self._in_flight.add(result)
+        result.add_done_callback(self._finished)
+        return result
+
+    def _started(self, _: object) -> None:
+        self._starting = None
+
+    def _finished(self, result: "asyncio.Future[StepResult]") -> None:
+        self._in_flight.discard(result)
+        self._rest_if_idle()
+
+    async def _finish(self, starting: "asyncio.Future[StepResult | _Queued]") -> StepResult:
+        started = await starting
+        if isinstance(started, StepResult):
+            return started
+        return await asyncio.get_running_loop().run_in_executor(self._reader, started.read)
+
+    def rest(self) -> None:
+        """Nothing waits for the device: let it use the time until the next step.
+
+        A step that comes meanwhile waits for one piece of such work at most.
+        """
+        self._may_rest = True
+        self._rest_if_idle()
+
+    def _rest_if_idle(self) -> None:
+        if self._may_rest and not self._in_flight and self._resting is None and self.device.wants_rest:
+            self._resting = asyncio.get_running_loop().run_in_executor(self._thread, self.device.rest)
+            self._resting.add_done_callback(self._rested)
+
+    def _rested(self, resting: "asyncio.Future[object]") -> None:
+        self._resting = None
+        if resting.cancelled():
+            return
+        if resting.exception() is not None:
+            # A step would say so too, and then its chunks are answered.
+            logger.error("the device failed in an idle moment: %r", resting.exception())
+            return
+        self._rest_if_idle()
 
     async def probe(self) -> bool:
-        """Whether the device can run a step of one token, after the one that runs now."""
+        """Whether the device can run a step of one token, after those that it has in hand."""
         one_token = pack([np.zeros(1, np.uint32)])
+
+        def run() -> None:
+            self.device.step(one_token).wait()
+
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._run, one_token)
+            await asyncio.get_running_loop().run_in_executor(self._thread, run)
         except Exception:  # noqa: BLE001 - whatever it raises is the answer
             return False
         return True
 
-    def _run(self, batch: RaggedBatch) -> StepResult:
-        started = time.perf_counter()
-        rows = self.device.step(batch).numpy()
-        return StepResult(rows, (time.perf_counter() - started) * 1000)
+    def _start(self, batch: RaggedBatch) -> "StepResult | _Queued":
+        queued = _Queued(time.perf_counter(), self.device.step(batch))
+        # Nothing to wait for: a hop to the other thread would only cost time.
+        return queued.read() if queued.rows.done() else queued
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """A step that the device has, and that nobody has waited for."""
+
+    started_s: float
+    rows: LazyTensor
+
+    def read(self) -> StepResult:
+        return StepResult(self.rows.numpy(), (time.perf_counter() - self.started_s) * 1000)

@@ -10,10 +10,10 @@ import signal
 from collections.abc import Callable
 
 from headrace_contracts import ModelSpec
-from headrace_engine import Engine, EngineConfig, EngineError
+from headrace_engine import Engine, EngineConfig, EngineError, GraphConfig
 
 from headrace_workers import notify
-from headrace_workers.config import WorkerConfig
+from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.lane import Device
 from headrace_workers.serve import serve
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["EngineError", "run"]
 
 
-def run(model: str, *, dtype: str, threads: int, config: WorkerConfig, ready_fd: int | None) -> Counters:
+def run(model: str, *, engine: EngineSettings, config: WorkerConfig, ready_fd: int | None) -> Counters:
     """Load the model and serve it until SIGTERM or SIGINT, then drain; a second signal cancels.
 
     Raises:
@@ -32,7 +32,7 @@ def run(model: str, *, dtype: str, threads: int, config: WorkerConfig, ready_fd:
         WorkerError: the worker cannot work with this server, fleet or budget.
         asyncio.CancelledError: a second signal came.
     """
-    engine_config = _engine_config(dtype, threads)
+    engine_config = _engine_config(engine)
     loop_factory = None
     with contextlib.suppress(ImportError):  # not made for Windows
         import uvloop  # noqa: PLC0415 - optional
@@ -74,8 +74,15 @@ def _log_spec(spec: ModelSpec) -> None:
     )
 
 
-def _engine_config(dtype: str, threads: int) -> EngineConfig:
+def _engine_config(settings: EngineSettings) -> EngineConfig:
     try:
-        return EngineConfig(dtype=dtype, threads=threads)
+        return EngineConfig(
+            device=settings.device,
+            dtype=settings.dtype,
+            threads=settings.threads,
+            attention=settings.attention,
+            graphs=GraphConfig() if settings.graphs else None,
+            warm_up=settings.warm_up,
+        )
     except ValueError as error:
         raise EngineError(str(error)) from None

@@ -8,7 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from headrace_contracts import ModelSpec, limits
+from headrace_contracts import ModelSpec, PairTemplate, limits
 from headrace_contracts.fingerprint import fingerprint
 from headrace_engine import Checkpoint
 
@@ -55,13 +55,15 @@ def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str
         max_payload: largest message that the server takes, in bytes.
     """
     tokenizer = hashlib.sha256(checkpoint.tokenizer_json).hexdigest()
+    pair_template = _pair_template(checkpoint)
     step = config.step_tokens or max(_STEP_TOKENS, checkpoint.max_length)
     return ModelSpec(
         name=served_name(config, checkpoint.source),
         source=checkpoint.source,
         tasks=checkpoint.tasks,
         dim=checkpoint.dim,
-        dtypes=("f32", "f16"),
+        dtypes=checkpoint.dtypes,
+        default_dtype=checkpoint.default_dtype,
         compute_dtype=compute_dtype,
         max_length=checkpoint.max_length,
         max_length_source=checkpoint.max_length_source,
@@ -69,18 +71,26 @@ def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str
         normalize=checkpoint.normalize,
         prompts=dict(checkpoint.prompts),
         default_prompt=checkpoint.default_prompt,
+        pair_template=pair_template,
         vocab_size=checkpoint.vocab_size,
+        num_segments=checkpoint.num_segments,
         fingerprint=fingerprint(
             tokenizer=tokenizer,
             revision=checkpoint.revision,
             pooling=checkpoint.pooling,
             max_length=checkpoint.max_length,
+            pair_template=pair_template,
         ),
         tokenizer=tokenizer,
         max_chunk_tokens=config.max_chunk_tokens or max(step // 2, checkpoint.max_length),
         max_chunk_items=limits.max_reply_items(max_payload, checkpoint.dim),
         shards=config.shards,
     )
+
+
+def _pair_template(checkpoint: Checkpoint) -> PairTemplate | None:
+    found = checkpoint.pair_template
+    return None if found is None else PairTemplate(prefix=found.prefix, body=found.body, suffix=found.suffix)
 
 
 def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:

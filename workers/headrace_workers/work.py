@@ -153,14 +153,24 @@ def _check_chunk(chunk: Chunk, spec: ModelSpec) -> None:
 
 def _bad_items(chunk: Chunk, spec: ModelSpec) -> tuple[BadItem, ...]:
     """The sequences that the model cannot run, each with the reason."""
-    bad = [
-        BadItem(int(i), ErrorCode.TOO_LONG, f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}")
+    bad = {
+        int(i): BadItem(int(i), ErrorCode.TOO_LONG, f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}")
         for i in np.flatnonzero(chunk.lengths > spec.max_length)
-    ]
-    if int(chunk.token_ids.max()) >= spec.vocab_size:
-        bad += [
-            BadItem(i, ErrorCode.INVALID, f"token id {ids.max()}: the vocabulary ends at {spec.vocab_size - 1}")
-            for i, ids in enumerate(chunk.sequences())
-            if int(ids.max()) >= spec.vocab_size and len(ids) <= spec.max_length
-        ]
-    return tuple(bad)
+    }
+    for i, largest in _outside(chunk, chunk.token_ids, spec.vocab_size):
+        text = f"token id {largest}: the vocabulary ends at {spec.vocab_size - 1}"
+        bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
+    if chunk.segment_ids is not None:
+        for i, largest in _outside(chunk, chunk.segment_ids, spec.num_segments):
+            text = f"segment id {largest}: the last one of the model is {spec.num_segments - 1}"
+            bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
+    return tuple(bad.values())
+
+
+def _outside(chunk: Chunk, ids: NDArray[_Scalar], bound: int) -> list[tuple[int, int]]:
+    """The sequences with an id at or above the bound, each with its largest."""
+    if int(ids.max()) < bound:
+        return []
+    firsts = np.cumsum(chunk.lengths, dtype=np.int64) - chunk.lengths
+    largest = np.maximum.reduceat(ids, firsts)
+    return [(int(i), int(largest[i])) for i in np.flatnonzero(largest >= bound)]

@@ -89,7 +89,7 @@ class Worker:
         self._provide = provide
         self._ack_wait_s = ack_wait_s
         self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
-        self._answers = Answers(broker.nats, spec, config.worker, self.counters)
+        self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.device.checkpoint.activation)
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
         self._pullers = self._make_pullers(budgets)
@@ -217,6 +217,7 @@ class Worker:
     async def _next_plan(self) -> Plan[Work] | None:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
             self._arrived.clear()
+            self._lane.rest()
             await self._arrived.wait()
         return plan
 

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., arXiv:1810.04805) on a ragged batch.
+"""BERT (Devlin et al., arXiv:1810.04805) on a ragged batch, and all that RoBERTa, DistilBERT and MPNet share with it.
 
 It knows config.json's fields, the tensors' names and the arithmetic. It does not know how attention finds the sequences
 in a batch, nor what becomes of the rows.
@@ -6,90 +6,125 @@ in a batch, nor what becomes of the rows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 
-from headrace_engine.attention import Attention
+from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
-from headrace_engine.models.layers import LayerNorm, Linear
-from headrace_engine.weights import Weights
+from headrace_engine.models.bert_layer import BertLayer, LayerConfig, LayerNames
+from headrace_engine.models.layers import LayerNorm
+from headrace_engine.weights import WeightSource
 
-Activation = Callable[[torch.Tensor], torch.Tensor]
+AttentionBias = Callable[[int], torch.Tensor]
+"""From the tokens of the longest sequence, L, to the bias by position of all scores, [num_heads, L, L]."""
 
-_PREFIXES = ("bert.", "model.")
-_IGNORED = (
+BERT_LAYER = LayerNames(
+    qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
+    attended="attention.output.dense",
+    attended_norm="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    norm="output.LayerNorm",
+)
+IGNORED = (
     "embeddings.position_ids",  # a constant 0, 1, 2, … that old versions of transformers saved
     "pooler.",  # reads the first token for next-sentence prediction; sentence pooling takes the encoder's rows instead
-    "cls.",  # the heads of pre-training, which read the encoder's rows and change none
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertConfig:
-    """The fields of config.json that shape a BERT.
+    """What shapes a BERT, or a model of its kind.
 
     Attributes:
+        family: config.json's model_type.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
         vocab_size: Token ids are below it.
-        hidden_size: D, the width of a token's row.
-        num_layers: How many layers.
-        num_heads: Attention heads of each; they share D evenly.
-        intermediate_size: The width inside the feed-forward part.
-        max_positions: The longest sequence there are positions for.
+        positions: The rows of the table of positions that a sequence uses, that of its first token first.
         num_segments: Segment ids are below it.
-        eps: The epsilon of every layer normalisation.
-        activation: The function inside the feed-forward part.
+        has_segments: Whether there is a table of segments; where there is none, num_segments is 1.
+        num_layers: How many layers.
+        layer: The sizes of each.
+        layers: What stands before a layer's number in its tensors' names.
+        names: What follows.
+        take_bias: Takes what makes the bias of attention scores; None where they get none.
     """
 
+    family: str
+    prefixes: tuple[str, ...]
+    ignored: tuple[str, ...]
     vocab_size: int
-    hidden_size: int
+    positions: range
+    num_segments: int = 1
+    has_segments: bool = True
     num_layers: int
-    num_heads: int
-    intermediate_size: int
-    max_positions: int
-    num_segments: int
-    eps: float
-    activation: Activation
+    layer: LayerConfig
+    layers: str = "encoder.layer"
+    names: LayerNames = BERT_LAYER
+    take_bias: Callable[[WeightSource, int], AttentionBias] | None = None
 
     @property
-    def family(self) -> str:
-        """config.json's model_type."""
-        return "bert"
+    def hidden_size(self) -> int:
+        """D, the width of a token's row."""
+        return self.layer.hidden_size
+
+    @property
+    def intermediate_size(self) -> int:
+        """The width inside the feed-forward part."""
+        return self.layer.intermediate_size
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence there are positions for."""
+        return len(self.positions)
 
     @classmethod
     def read(cls, document: Document) -> "BertConfig":
-        """Read the fields.
+        """Read the fields of a BERT.
 
         Raises:
             CheckpointError: One is missing or contradicts another.
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
-        _refuse_variants(document)
-        config = cls(
+        refuse_variants(document)
+        return cls(
+            family="bert",
+            prefixes=("bert.", "model."),
+            ignored=(*IGNORED, "cls."),  # the heads of pre-training, which read the encoder's rows and change none
             vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
-            num_layers=document.require("num_hidden_layers", int),
-            num_heads=document.require("num_attention_heads", int),
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
+            positions=read_positions(document, 0),
             num_segments=document.require("type_vocab_size", int),
-            eps=document.require("layer_norm_eps", float),
-            activation=_activation(document),
+            num_layers=document.require("num_hidden_layers", int),
+            layer=LayerConfig.read(document),
         )
-        if config.num_heads < 1 or config.hidden_size % config.num_heads:
-            message = (
-                f"{document.path}: hidden_size={config.hidden_size} is no multiple of "
-                f"num_attention_heads={config.num_heads}: take the file from the original checkpoint"
-            )
-            raise CheckpointError(message)
-        return config
+
+    def load(self, weights: WeightSource) -> "BertEncoder":
+        """Take the encoder's tensors.
+
+        Raises:
+            CheckpointError: One is missing or misshapen.
+        """
+        return BertEncoder(
+            embeddings=BertEmbeddings.take(weights, self),
+            layers=[
+                BertLayer.take(weights, f"{self.layers}.{index}", self.layer, self.names)
+                for index in range(self.num_layers)
+            ],
+            bias=None if self.take_bias is None else self.take_bias(weights, self.max_positions),
+            shapes=(self.layer.shape,),
+        )
 
 
-def _refuse_variants(document: Document) -> None:
+def refuse_variants(document: Document) -> None:
+    """Refuse what versions of BERT and RoBERTa compute otherwise.
+
+    Raises:
+        UnsupportedModel: Names the field and its value.
+    """
     positions = document.get("position_embedding_type", str) or "absolute"
     if positions != "absolute":
         message = (
@@ -101,77 +136,62 @@ def _refuse_variants(document: Document) -> None:
         raise UnsupportedModel(message)
 
 
-def _activation(document: Document) -> Activation:
-    match document.require("hidden_act", str):
-        case "gelu":
-            return F.gelu
-        case "gelu_new" | "gelu_pytorch_tanh":
-            return partial(F.gelu, approximate="tanh")
-        case "relu":
-            return F.relu
-        case name:
-            message = (
-                f"{document.path}: hidden_act={name!r} is not supported: use a model with one of these: "
-                "gelu, gelu_new, gelu_pytorch_tanh, relu"
-            )
-            raise UnsupportedModel(message)
+def read_positions(document: Document, first: int) -> range:
+    """The rows of the table of positions that a sequence uses: all from `first` on.
+
+    Raises:
+        CheckpointError: There is none.
+    """
+    num_positions = document.require("max_position_embeddings", int)
+    if not 0 <= first < num_positions:
+        message = (
+            f"{document.path}: max_position_embeddings={num_positions} leaves no position, since sequences begin at "
+            f"{first}: take the file from the original checkpoint"
+        )
+        raise CheckpointError(message)
+    return range(first, num_positions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Embeddings:
-    tokens: torch.Tensor  # [vocab_size, D]
-    positions: torch.Tensor  # [max_positions, D]
-    segments: torch.Tensor  # [num_segments, D]
+class BertEmbeddings:
+    """Token + segment + position, normalised.
+
+    Attributes:
+        tokens: [vocab_size, D].
+        positions: [max_positions, D], the row of a sequence's first token first.
+        segments: [num_segments, D], or None.
+        norm: Of D.
+    """
+
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    segments: torch.Tensor | None
     norm: LayerNorm
 
     @classmethod
-    def take(cls, weights: Weights, config: BertConfig) -> "_Embeddings":
-        width = config.hidden_size
+    def take(cls, weights: WeightSource, config: BertConfig) -> "BertEmbeddings":
+        """Take the tables.
+
+        Raises:
+            CheckpointError: One is missing or misshapen.
+        """
+        width, used, num_segments = config.hidden_size, config.positions, config.num_segments
+        positions = weights.take("embeddings.position_embeddings.weight", used.stop, width)
+        segments = "embeddings.token_type_embeddings.weight"
         return cls(
             tokens=weights.take("embeddings.word_embeddings.weight", config.vocab_size, width),
-            positions=weights.take("embeddings.position_embeddings.weight", config.max_positions, width),
-            segments=weights.take("embeddings.token_type_embeddings.weight", config.num_segments, width),
-            norm=LayerNorm.take(weights, "embeddings.LayerNorm", width, config.eps),
+            positions=positions[used.start :],
+            segments=weights.take(segments, num_segments, width) if config.has_segments else None,
+            norm=LayerNorm.take(weights, "embeddings.LayerNorm", width, config.layer.eps),
         )
 
     def __call__(self, batch: RaggedBatch) -> torch.Tensor:
-        segments = self.segments[0] if batch.segment_ids is None else F.embedding(batch.segment_ids, self.segments)
-        rows = F.embedding(batch.token_ids, self.tokens) + segments + F.embedding(batch.positions, self.positions)
-        return self.norm(rows)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layer:
-    num_heads: int
-    activation: Activation
-    qkv: Linear  # D → 3·D
-    attended: Linear  # D → D
-    attended_norm: LayerNorm
-    up: Linear  # D → intermediate_size
-    down: Linear  # intermediate_size → D
-    norm: LayerNorm
-
-    @classmethod
-    def take(cls, weights: Weights, name: str, config: BertConfig) -> "_Layer":
-        width, inner = config.hidden_size, config.intermediate_size
-        projections = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
-        return cls(
-            num_heads=config.num_heads,
-            activation=config.activation,
-            qkv=Linear.take(weights, projections, width, width),
-            attended=Linear.take(weights, [f"{name}.attention.output.dense"], width, width),
-            attended_norm=LayerNorm.take(weights, f"{name}.attention.output.LayerNorm", width, config.eps),
-            up=Linear.take(weights, [f"{name}.intermediate.dense"], width, inner),
-            down=Linear.take(weights, [f"{name}.output.dense"], inner, width),
-            norm=LayerNorm.take(weights, f"{name}.output.LayerNorm", width, config.eps),
-        )
-
-    def __call__(self, rows: torch.Tensor, attention: Attention) -> torch.Tensor:
-        num_tokens, width = rows.shape
-        query, key, value = self.qkv(rows).view(num_tokens, 3, self.num_heads, width // self.num_heads).unbind(1)
-        attended = attention.run(query, key, value).view(num_tokens, width)
-        rows = self.attended_norm(rows + self.attended(attended))
-        return self.norm(rows + self.down(self.activation(self.up(rows))))
+        """Ids to rows: [T, D] in the compute dtype."""
+        rows = F.embedding(batch.token_ids, self.tokens)
+        if self.segments is not None:
+            ids = batch.segment_ids
+            rows = rows + (self.segments[0] if ids is None else F.embedding(ids, self.segments))
+        return self.norm(rows + F.embedding(batch.positions, self.positions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,29 +201,19 @@ class BertEncoder:
     Attributes:
         embeddings: Ids to rows.
         layers: Rows to rows.
+        bias: Makes the bias of attention scores, once for all layers; None where they get none.
+        shapes: What the layers ask of attention.
     """
 
-    embeddings: _Embeddings
-    layers: list[_Layer]
-
-    @classmethod
-    def load(cls, directory: Path, config: BertConfig, dtype: torch.dtype) -> "BertEncoder":
-        """Load the weights of a directory in the given dtype.
-
-        Raises:
-            CheckpointError: A tensor is missing, unused or misshapen.
-        """
-        weights = Weights.read(directory, _PREFIXES, dtype)
-        encoder = cls(
-            embeddings=_Embeddings.take(weights, config),
-            layers=[_Layer.take(weights, f"encoder.layer.{index}", config) for index in range(config.num_layers)],
-        )
-        weights.close(_IGNORED)
-        return encoder
+    embeddings: BertEmbeddings
+    layers: list[BertLayer]
+    bias: AttentionBias | None
+    shapes: tuple[AttentionShape, ...]
 
     def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
         """Encode a batch: [T, D] in the compute dtype, a row for each token."""
         rows = self.embeddings(batch)
+        bias = None if self.bias is None else self.bias(batch.max_seqlen)
         for layer in self.layers:
-            rows = layer(rows, attention)
+            rows = layer(rows, attention, bias)
         return rows

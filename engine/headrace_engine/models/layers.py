@@ -1,15 +1,44 @@
-"""The two layers that every encoder is made of, with their tensors.
+"""The layers that encoders are made of, with their tensors.
 
 They know shapes. They do not know sequences: every row is treated alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 
-from headrace_engine.weights import Weights
+from headrace_engine.document import Document
+from headrace_engine.errors import UnsupportedModel
+from headrace_engine.weights import WeightSource
+
+Activation = Callable[[torch.Tensor], torch.Tensor]
+
+
+def read_activation(document: Document, field: str) -> Activation:
+    """The function that a field of config.json names, in transformers' names.
+
+    Raises:
+        CheckpointError: The field is missing.
+        UnsupportedModel: It names another function.
+    """
+    match document.require(field, str):
+        case "gelu":
+            return F.gelu
+        case "gelu_new" | "gelu_pytorch_tanh":
+            return partial(F.gelu, approximate="tanh")
+        case "relu":
+            return F.relu
+        case "silu" | "swish":
+            return F.silu
+        case name:
+            message = (
+                f"{document.path}: {field}={name!r} is not supported: use a model with one of these: "
+                "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish"
+            )
+            raise UnsupportedModel(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,30 +47,39 @@ class Linear:
 
     Attributes:
         weight: [outputs, inputs].
-        bias: [outputs].
+        bias: [outputs], or None.
     """
 
     weight: torch.Tensor
-    bias: torch.Tensor
+    bias: torch.Tensor | None
 
     @classmethod
-    def take(cls, weights: Weights, names: Sequence[str], inputs: int, outputs: int) -> "Linear":
+    def take(
+        cls, weights: WeightSource, names: Sequence[str], inputs: int, *outputs: int, has_bias: bool = True
+    ) -> "Linear":
         """Take one layer, or several that read the same input and so run as one, their outputs side by side.
 
         Args:
             weights: Where to take from.
             names: The layers' names.
             inputs: The width of a row.
-            outputs: The outputs of each layer.
+            outputs: The outputs of each layer; one number for all, or one for each.
+            has_bias: Whether each has a bias.
         """
+        widths = outputs * len(names) if len(outputs) == 1 else outputs
+        pairs = list(zip(names, widths, strict=True))
         return cls(
-            weight=torch.cat([weights.take(f"{name}.weight", outputs, inputs) for name in names]),
-            bias=torch.cat([weights.take(f"{name}.bias", outputs) for name in names]),
+            weight=_side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs]),
+            bias=_side_by_side([weights.take(f"{name}.bias", width) for name, width in pairs]) if has_bias else None,
         )
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """[T, inputs] → [T, outputs]."""
         return F.linear(rows, self.weight, self.bias)
+
+
+def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,19 +88,45 @@ class LayerNorm:
 
     Attributes:
         weight: [D].
-        bias: [D].
+        bias: [D], or None.
         eps: Added to the variance.
     """
 
     weight: torch.Tensor
-    bias: torch.Tensor
+    bias: torch.Tensor | None
     eps: float
 
     @classmethod
-    def take(cls, weights: Weights, name: str, width: int, eps: float) -> "LayerNorm":
+    def take(cls, weights: WeightSource, name: str, width: int, eps: float, *, has_bias: bool = True) -> "LayerNorm":
         """Take the layer of that name."""
-        return cls(weights.take(f"{name}.weight", width), weights.take(f"{name}.bias", width), eps)
+        return cls(
+            weight=weights.take(f"{name}.weight", width),
+            bias=weights.take(f"{name}.bias", width) if has_bias else None,
+            eps=eps,
+        )
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """[T, D] → [T, D]."""
         return F.layer_norm(rows, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RMSNorm:
+    """Root mean square normalisation (arXiv:1910.07467) over the last dimension, computed in float32.
+
+    Attributes:
+        weight: [D].
+        eps: Added to the mean square.
+    """
+
+    weight: torch.Tensor
+    eps: float
+
+    @classmethod
+    def take(cls, weights: WeightSource, name: str, width: int, eps: float) -> "RMSNorm":
+        """Take the layer of that name."""
+        return cls(weights.take(f"{name}.weight", width), eps)
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """[…, D] → […, D]."""
+        return F.rms_norm(rows, self.weight.shape, self.weight, self.eps)

@@ -1,4 +1,4 @@
-"""Where `headrace embed` reads texts from and writes vectors to.
+"""Where `headrace embed` and `headrace score` read texts from, and where vectors are written to.
 
 Knows .txt, .jsonl, .npy and .parquet. Does not know how vectors are made.
 """
@@ -118,9 +118,14 @@ def print_lines(texts: Sequence[str], vectors: Embeddings) -> None:
             error = vectors.errors[index]
             line["error"] = f"{error.code}: {error.text}"
         else:
-            # Seven digits are all that a float32 holds.
-            line["embedding"] = [float(f"{value:.7g}") for value in vectors[index]]
+            row = vectors[index].tolist()
+            line["embedding"] = [shown(value) for value in row] if vectors.dtype.kind == "f" else row
         typer.echo(json.dumps(line, ensure_ascii=False))
+
+
+def shown(number: float) -> float:
+    """The number for JSON: seven digits are all that a float32 holds."""
+    return float(f"{number:.7g}")
 
 
 def _errors(parts: list[Embeddings]) -> dict[int, str]:

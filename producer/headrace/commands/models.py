@@ -27,12 +27,12 @@ def models(
         typer.secho("The fleet serves no model: start a worker with `headrace worker MODEL`.", err=True)
         return
     table = Table(box=None, header_style="bold")
-    for title in ("name", "dim", "max_length", "pooling", "computes in", "prompts", "source"):
+    for title in ("name", "tasks", "dim", "max_length", "pooling", "computes in", "prompts", "source"):
         table.add_column(title, no_wrap=title == "name", overflow="fold")
     for spec in specs:
         prompts = ", ".join(spec.prompts) or "–"
-        numbers = (str(spec.dim), str(spec.max_length))
-        table.add_row(spec.name, *numbers, spec.pooling, spec.compute_dtype, prompts, spec.source)
+        tasks, numbers = ", ".join(spec.tasks), (str(spec.dim), str(spec.max_length))
+        table.add_row(spec.name, tasks, *numbers, spec.pooling, spec.compute_dtype, prompts, spec.source)
     console = Console()
     # A table for a pipe must not be folded at some terminal's width.
     Console(width=None if console.is_terminal else 200).print(table)

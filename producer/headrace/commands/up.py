@@ -11,25 +11,35 @@ from queue import SimpleQueue
 from typing import Annotated
 
 import typer
+from headrace_contracts import Task
 from rich.console import Console
 
 from headrace import local
 from headrace.commands.flags import DEFAULT_MODEL, WorkerModel
+from headrace.sync import SyncClient
 
 _TRY = """
 [bold green]Ready[/] at [bold]{url}[/]. From another terminal:
 
-  headrace embed "carry water to the wheel"{flag}
+{commands}
   headrace models{flag}
 
 or from Python:
 
   import headrace
   with headrace.SyncClient("{url}") as client:
-      vectors = client.embed(["a text", "another"])
+{calls}
 
 Ctrl-C drains and stops.
 """
+_COMMANDS: dict[Task, str] = {
+    "embed": 'headrace embed "carry water to the wheel"',
+    "score": 'headrace score "where does it go?" "down the race" "over the wheel"',
+}
+_CALLS: dict[Task, str] = {
+    "embed": 'vectors = client.embed(["a text", "another"])',
+    "score": 'scores = client.score("a query", ["a text", "another"])',
+}
 
 
 def up(
@@ -56,7 +66,10 @@ def up(
                 flags = ("--dtype", dtype, "--threads", str(threads))
                 children = [stack.enter_context(local.worker(model, server.url, *flags)) for _ in range(workers)]
             flag = "" if port == 4222 else f" --nats {server.url}"
-            console.print(_TRY.format(url=server.url, flag=flag), highlight=False)
+            tasks = _tasks(server.url)
+            commands = "\n".join(f"  {_COMMANDS[task]}{flag}" for task in tasks)
+            calls = "\n".join(f"      {_CALLS[task]}" for task in tasks)
+            console.print(_TRY.format(url=server.url, flag=flag, commands=commands, calls=calls), highlight=False)
             name = _wait_for_any(
                 {"nats-server": server.process, **{f"worker {n}": w for n, w in enumerate(children, 1)}}
             )
@@ -65,6 +78,12 @@ def up(
         console.print("stopped")
         return
     raise typer.Exit(1)
+
+
+def _tasks(url: str) -> list[Task]:
+    """What the models of the fleet can do."""
+    with SyncClient(url) as client:
+        return sorted({task for spec in client.models() for task in spec.tasks})
 
 
 def _wait_for_any(processes: "Mapping[str, subprocess.Popen[bytes]]") -> str:

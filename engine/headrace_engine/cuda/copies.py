@@ -1,0 +1,99 @@
+"""Batches in, rows out, through page-locked memory, without waiting.
+
+It knows which CUDA stream each copy runs on and what must wait for what. It does not know what is computed between.
+Ways in run on the computing CUDA stream, in order with what reads them. Ways out run on a CUDA stream of their own, so
+that rows travel while the next batch is computed.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from headrace_engine.batch import RaggedBatch
+from headrace_engine.lazy import LazyTensor
+from headrace_engine.staging import Staging
+
+# One buffer is filled while the copies of two batches in flight still read theirs.
+_DEPTH = 3
+
+
+class Copies:
+    """Copies between a host and one device.
+
+    Attributes:
+        device: The device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Begin without any buffer.
+
+        Args:
+            device: A CUDA device.
+        """
+        self.device = device
+        self._way_out = torch.cuda.Stream(device)
+        self._staging = Staging(_page_locked, _DEPTH)
+
+    def upload(self, batch: RaggedBatch) -> RaggedBatch:
+        """Queue the copy of a batch to the device, as one piece, on the current CUDA stream.
+
+        Returns:
+            The batch with its tensors on the device, whose `host_cu_seqlens` and `order` are those of the host's.
+        """
+        ids = [batch.token_ids, batch.positions, *([] if batch.segment_ids is None else [batch.segment_ids])]
+        # The 8-byte ids first, so that all are aligned.
+        parts = [part.view(torch.uint8) for part in (*ids, batch.cu_seqlens)]
+        sizes = [len(part) for part in parts]
+        lease = self._staging.lease(sum(sizes))
+        staged = torch.cat(parts, out=lease.view((sum(sizes),), torch.uint8))
+        whole = staged.to(self.device, non_blocking=True)
+        lease.guard(record())
+        lease.release()
+        *ids_there, cu_seqlens = (
+            part.view(source.dtype) for part, source in zip(whole.split(sizes), (*ids, batch.cu_seqlens), strict=True)
+        )
+        return RaggedBatch(
+            token_ids=ids_there[0],
+            positions=ids_there[1],
+            cu_seqlens=cu_seqlens,
+            host_cu_seqlens=batch.host_cu_seqlens,
+            max_seqlen=batch.max_seqlen,
+            segment_ids=ids_there[2] if len(ids_there) > 2 else None,
+            order=batch.order,
+        )
+
+    def write(self, destination: torch.Tensor, source: torch.Tensor) -> None:
+        """Queue a copy over a tensor of the device, on the current CUDA stream; `source` may be changed at once."""
+        lease = self._staging.lease(source.nbytes)
+        staged = lease.view(source.shape, source.dtype)
+        destination.copy_(staged.copy_(source), non_blocking=True)
+        lease.guard(record())
+        lease.release()
+
+    def download(self, rows: torch.Tensor, order: npt.NDArray[np.int64]) -> LazyTensor:
+        """Queue the copy of rows to the host, on a CUDA stream of its own, behind what the current one has queued.
+
+        Args:
+            rows: [N, dim] float32 on the device. Nothing may be written over them until the copy is done.
+            order: Row i is the caller's row order[i].
+        """
+        lease = self._staging.lease(rows.nbytes)
+        staged = lease.view(rows.shape, rows.dtype)
+        self._way_out.wait_event(record())
+        with torch.cuda.stream(self._way_out):
+            staged.copy_(rows, non_blocking=True)
+            copied = record()
+        # Memory of the computing CUDA stream: kept until the copy is done, or its next owner would write into it.
+        lease.guard(copied, rows)
+        return LazyTensor(staged, order, copied, lease)
+
+
+def record() -> torch.cuda.Event:
+    """An event behind all that the current CUDA stream has queued; waiting for it sleeps instead of spinning."""
+    event = torch.cuda.Event(blocking=True)
+    event.record()
+    return event
+
+
+def _page_locked(num_bytes: int) -> torch.Tensor:
+    return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=True)

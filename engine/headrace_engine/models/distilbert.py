@@ -1,0 +1,52 @@
+"""DistilBERT (Sanh et al., arXiv:1910.01108).
+
+Its arithmetic is that of a BERT without segments. It knows its own names of fields and tensors.
+"""
+
+from headrace_engine.document import Document
+from headrace_engine.models.bert import IGNORED, BertConfig, read_positions
+from headrace_engine.models.bert_layer import LayerConfig, LayerNames, check_heads
+from headrace_engine.models.layers import read_activation
+
+_LAYER = LayerNames(
+    qkv=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    attended="attention.out_lin",
+    attended_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    norm="output_layer_norm",
+)
+# A head that reads the encoder's rows and changes none.
+_PRE_TRAINING = ("vocab_transform.", "vocab_layer_norm.", "vocab_projector.")
+# The model's own code has it as a constant.
+_EPS = 1e-12
+
+
+def read_distilbert(document: Document) -> BertConfig:
+    """Read the fields of config.json.
+
+    sinusoidal_pos_embds needs no heed: it says how the table of positions was made, and the table is in the checkpoint.
+
+    Raises:
+        CheckpointError: One is missing or contradicts another.
+        UnsupportedModel: The activation is unknown.
+    """
+    check_heads(document, "dim", "n_heads")
+    return BertConfig(
+        family="distilbert",
+        prefixes=("distilbert.",),
+        ignored=(*IGNORED, *_PRE_TRAINING),
+        vocab_size=document.require("vocab_size", int),
+        positions=read_positions(document, 0),
+        has_segments=False,
+        num_layers=document.require("n_layers", int),
+        layer=LayerConfig(
+            hidden_size=document.require("dim", int),
+            num_heads=document.require("n_heads", int),
+            intermediate_size=document.require("hidden_dim", int),
+            eps=_EPS,
+            activation=read_activation(document, "activation"),
+        ),
+        layers="transformer.layer",
+        names=_LAYER,
+    )

@@ -1,0 +1,120 @@
+"""A BERT that turns by position and gates its feed-forward part, as Nomic BERT and GTE are made.
+
+It knows the arithmetic, and how wide a head is. It does not know the other fields of config.json, where a sequence
+begins, nor what a family calls its tensors.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
+
+from headrace_engine.attention import Attention, AttentionShape
+from headrace_engine.batch import RaggedBatch
+from headrace_engine.document import Document
+from headrace_engine.errors import CheckpointError
+from headrace_engine.models.layers import Activation, LayerNorm, Linear
+from headrace_engine.models.rotary import Rotary, Rotation
+
+
+def read_head_dim(document: Document) -> int:
+    """The width of a head: what the file says, or else an even share of D.
+
+    Raises:
+        CheckpointError: The heads cannot share D evenly.
+    """
+    width, num_heads = document.require("hidden_size", int), document.require("num_attention_heads", int)
+    head_dim = document.get("head_dim", int)
+    if head_dim is not None:
+        return head_dim
+    if num_heads < 1 or width % num_heads:
+        message = (
+            f"{document.path}: hidden_size={width} is no multiple of num_attention_heads={num_heads}: "
+            "take the file from the original checkpoint"
+        )
+        raise CheckpointError(message)
+    return width // num_heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedEmbeddings:
+    """Ids to rows; positions come in later, by rotation.
+
+    Attributes:
+        tokens: [vocab_size, D].
+        segments: [num_segments, D]; None where the model has none.
+        norm: Of the sum.
+    """
+
+    tokens: torch.Tensor
+    segments: torch.Tensor | None
+    norm: LayerNorm
+
+    def __call__(self, batch: RaggedBatch) -> torch.Tensor:
+        """[T, D]."""
+        rows = F.embedding(batch.token_ids, self.tokens)
+        if self.segments is None:
+            return self.norm(rows)
+        segments = self.segments[0] if batch.segment_ids is None else F.embedding(batch.segment_ids, self.segments)
+        return self.norm(rows + segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedLayer:
+    """Attention, then the feed-forward part, each added to what it read and normalised.
+
+    Attributes:
+        shape: What the layer asks of attention.
+        activation: What the gates go through.
+        qkv: D → 3·num_heads·head_dim.
+        attended: num_heads·head_dim → D.
+        attended_norm: After the first sum.
+        up: D → 2·intermediate_size: what is gated, then the gates.
+        down: intermediate_size → D.
+        norm: After the second sum.
+    """
+
+    shape: AttentionShape
+    activation: Activation
+    qkv: Linear
+    attended: Linear
+    attended_norm: LayerNorm
+    up: Linear
+    down: Linear
+    norm: LayerNorm
+
+    def __call__(self, rows: torch.Tensor, rotation: Rotation, attention: Attention) -> torch.Tensor:
+        """[T, D] → [T, D]."""
+        num_tokens = rows.shape[0]
+        heads = self.qkv(rows).view(num_tokens, -1, self.shape.head_dim)
+        turning = 2 * self.shape.num_heads  # queries and keys; values keep their direction
+        query, key = rotation(heads[:, :turning]).chunk(2, dim=1)
+        attended = attention.run(query, key, heads[:, turning:], self.shape).view(num_tokens, -1)
+        rows = self.attended_norm(rows + self.attended(attended))
+        inner, gate = self.up(rows).chunk(2, dim=-1)
+        return self.norm(rows + self.down(inner * self.activation(gate)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GatedEncoder:
+    """Embeddings, then layers, over all tokens of a batch at once.
+
+    Attributes:
+        embeddings: Ids to rows.
+        rotary: The angles of all layers.
+        layers: Rows to rows.
+        shapes: What the layers ask of attention.
+    """
+
+    embeddings: GatedEmbeddings
+    rotary: Rotary
+    layers: list[GatedLayer]
+    shapes: tuple[AttentionShape, ...]
+
+    def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
+        """Encode a batch: [T, D] in the compute dtype, a row for each token."""
+        rows = self.embeddings(batch)
+        rotation = self.rotary(batch.positions, rows.dtype)
+        for layer in self.layers:
+            rows = layer(rows, rotation, attention)
+        return rows

@@ -1,0 +1,241 @@
+"""Qwen3 (arXiv:2505.09388) on a ragged batch: causal, or bidirectional as in pplx-embed (arXiv:2602.11151).
+
+It knows config.json's fields, the tensors' names and the arithmetic. It does not know how attention finds the sequences
+in a batch, nor what becomes of the rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
+
+from headrace_engine.attention import Attention, AttentionShape
+from headrace_engine.batch import RaggedBatch
+from headrace_engine.document import Document
+from headrace_engine.errors import CheckpointError, UnsupportedModel
+from headrace_engine.models.layers import Activation, Linear, RMSNorm, read_activation
+from headrace_engine.models.rotary import Rotary, Rotation, read_theta
+from headrace_engine.weights import WeightSource
+
+_CAUSAL_FAMILY = "qwen3"
+_PREFIXES = ("model.",)
+# The token head reads the encoder's rows and changes none. heads/yes_no.py takes it where it is one's own.
+_IGNORED = ("lm_head.",)
+# What transformers' Qwen3Config takes where the file leaves a field out.
+_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "num_key_value_heads": 32,
+        "head_dim": 128,
+        "hidden_act": "silu",
+        "max_position_embeddings": 32_768,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000.0,
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "sliding_window": 4096,
+        "max_window_layers": 28,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qwen3Config:
+    """The fields of config.json that shape a Qwen3.
+
+    Attributes:
+        family: config.json's model_type, "qwen3" or "bidirectional_pplx_qwen3".
+        vocab_size: Token ids are below it.
+        hidden_size: D, the width of a token's row.
+        num_layers: How many layers.
+        shape: What every layer asks of attention. Its heads together may be wider than D, or narrower.
+        intermediate_size: The width inside the feed-forward part.
+        max_positions: The longest sequence the model is made for.
+        theta: The base of the rotation.
+        eps: The epsilon of every normalisation.
+        activation: The function inside the feed-forward part.
+        attention_bias: Whether the linear layers around attention have a bias.
+    """
+
+    family: str
+    vocab_size: int
+    hidden_size: int
+    num_layers: int
+    shape: AttentionShape
+    intermediate_size: int
+    max_positions: int
+    theta: float
+    eps: float
+    activation: Activation
+    attention_bias: bool
+
+    @property
+    def num_segments(self) -> int:
+        """The family has no segments."""
+        return 1
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What may stand before the names of the encoder's tensors."""
+        return _PREFIXES
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Beginnings of the names of tensors that change no row of the encoder."""
+        return _IGNORED
+
+    @classmethod
+    def read(cls, document: Document) -> "Qwen3Config":
+        """Read the fields, as versions 4 and 5 of transformers write them.
+
+        Raises:
+            CheckpointError: One is missing or contradicts another.
+            UnsupportedModel: One asks for a variant that the encoder does not compute.
+        """
+        document = Document(document.path, {**_DEFAULTS, **document.values})
+        family = document.require("model_type", str)
+        num_layers = document.require("num_hidden_layers", int)
+        _refuse_windows(document, num_layers)
+        return cls(
+            family=family,
+            vocab_size=document.require("vocab_size", int),
+            hidden_size=document.require("hidden_size", int),
+            num_layers=num_layers,
+            shape=_read_shape(document, causal=_read_causal(document, family)),
+            intermediate_size=document.require("intermediate_size", int),
+            max_positions=document.require("max_position_embeddings", int),
+            theta=_read_theta(document),
+            eps=document.require("rms_norm_eps", float),
+            activation=read_activation(document, "hidden_act"),
+            attention_bias=document.require("attention_bias", bool),
+        )
+
+    def load(self, weights: WeightSource) -> "Qwen3Encoder":
+        """Take the encoder's tensors.
+
+        Raises:
+            CheckpointError: One is missing or misshapen.
+        """
+        embedding = weights.take("embed_tokens.weight", self.vocab_size, self.hidden_size)
+        return Qwen3Encoder(
+            embedding=embedding,
+            rotary=Rotary.of(self.shape.head_dim, self.theta, embedding.device),
+            layers=[_Layer.take(weights, f"layers.{index}", self) for index in range(self.num_layers)],
+            norm=RMSNorm.take(weights, "norm", self.hidden_size, self.eps),
+            shapes=(self.shape,),
+        )
+
+
+def _refuse_windows(document: Document, num_layers: int) -> None:
+    """Refuse layers that see a window; transformers has them from max_window_layers on if nothing lists them."""
+    kinds = document.get("layer_types", list)
+    if kinds is None and document.get("use_sliding_window", bool) and document.get("sliding_window", int) is not None:
+        kinds = ["sliding_attention"] * (num_layers - document.require("max_window_layers", int))
+    if any(kind != "full_attention" for kind in kinds or ()):
+        fields = {field: document.values.get(field) for field in ("use_sliding_window", "layer_types")}
+        message = f"{document.path}: {fields} is not supported: use a model whose layers all see the whole sequence"
+        raise UnsupportedModel(message)
+
+
+def _read_causal(document: Document, family: str) -> bool:
+    """Whether a token sees only those before it, which the family says; other fields must not contradict it."""
+    causal = family == _CAUSAL_FAMILY
+    for field, value in (("is_causal", causal), ("use_bidirectional_attention", not causal)):
+        if document.get(field, bool) not in {None, value}:
+            message = (
+                f"{document.path}: {field}={str(not value).lower()} with model_type={family!r} is not supported: "
+                "use a causal qwen3 or a bidirectional bidirectional_pplx_qwen3"
+            )
+            raise UnsupportedModel(message)
+    return causal
+
+
+def _read_shape(document: Document, *, causal: bool) -> AttentionShape:
+    num_heads = document.require("num_attention_heads", int)
+    num_kv_heads = document.get("num_key_value_heads", int) or num_heads
+    head_dim = document.require("head_dim", int)
+    if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads or head_dim < 2 or head_dim % 2:
+        message = (
+            f"{document.path}: num_attention_heads={num_heads}, num_key_value_heads={num_kv_heads} and "
+            f"head_dim={head_dim} do not fit: the first is a multiple of the second, and the third is even; "
+            "take the file from the original checkpoint"
+        )
+        raise CheckpointError(message)
+    return AttentionShape(num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim, causal=causal)
+
+
+def _read_theta(document: Document) -> float:
+    # Version 4 writes rope_theta and rope_scaling, version 5 rope_parameters; it reads them in this order.
+    parameters = document.get("rope_scaling", dict) or document.get("rope_parameters", dict)
+    return read_theta(document, parameters, document.require("rope_theta", float))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layer:
+    shape: AttentionShape
+    activation: Activation
+    norm: RMSNorm
+    qkv: Linear  # D → (num_heads + 2·num_kv_heads)·head_dim
+    query_norm: RMSNorm  # of each head
+    key_norm: RMSNorm
+    attended: Linear  # num_heads·head_dim → D
+    attended_norm: RMSNorm
+    up: Linear  # D → 2·intermediate_size: what goes through the activation, and what multiplies it
+    down: Linear  # intermediate_size → D
+
+    @classmethod
+    def take(cls, weights: WeightSource, name: str, config: Qwen3Config) -> "_Layer":
+        shape, width, inner, eps = config.shape, config.hidden_size, config.intermediate_size, config.eps
+        attention, mlp, bias = f"{name}.self_attn", f"{name}.mlp", config.attention_bias
+        projections = [f"{attention}.{part}_proj" for part in ("q", "k", "v")]
+        heads, kv_heads = shape.num_heads * shape.head_dim, shape.num_kv_heads * shape.head_dim
+        return cls(
+            shape=shape,
+            activation=config.activation,
+            norm=RMSNorm.take(weights, f"{name}.input_layernorm", width, eps),
+            qkv=Linear.take(weights, projections, width, heads, kv_heads, kv_heads, has_bias=bias),
+            query_norm=RMSNorm.take(weights, f"{attention}.q_norm", shape.head_dim, eps),
+            key_norm=RMSNorm.take(weights, f"{attention}.k_norm", shape.head_dim, eps),
+            attended=Linear.take(weights, [f"{attention}.o_proj"], heads, width, has_bias=bias),
+            attended_norm=RMSNorm.take(weights, f"{name}.post_attention_layernorm", width, eps),
+            up=Linear.take(weights, [f"{mlp}.gate_proj", f"{mlp}.up_proj"], width, inner, has_bias=False),
+            down=Linear.take(weights, [f"{mlp}.down_proj"], inner, width, has_bias=False),
+        )
+
+    def __call__(self, rows: torch.Tensor, rotation: Rotation, attention: Attention) -> torch.Tensor:
+        counts = (self.shape.num_heads, self.shape.num_kv_heads, self.shape.num_kv_heads)
+        heads = self.qkv(self.norm(rows)).view(len(rows), sum(counts), self.shape.head_dim)
+        query, key, value = heads.split(counts, dim=1)
+        query, key = rotation(self.query_norm(query)), rotation(self.key_norm(key))
+        rows = rows + self.attended(attention.run(query, key, value, self.shape).flatten(1))
+        inner, gate = self.up(self.attended_norm(rows)).chunk(2, dim=-1)
+        return rows + self.down(self.activation(inner) * gate)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Qwen3Encoder:
+    """Embeddings, layers, then a normalisation, over all tokens of a batch at once.
+
+    Attributes:
+        embedding: [vocab_size, D], ids to rows; a tied token head reads it too.
+        rotary: The angles.
+        layers: Rows to rows.
+        norm: Of the last layer's rows.
+        shapes: What the layers ask of attention.
+    """
+
+    embedding: torch.Tensor
+    rotary: Rotary
+    layers: list[_Layer]
+    norm: RMSNorm
+    shapes: tuple[AttentionShape, ...]
+
+    def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
+        """Encode a batch: [T, D] in the compute dtype, a row for each token."""
+        rows = F.embedding(batch.token_ids, self.embedding)
+        rotation = self.rotary(batch.positions, rows.dtype)
+        for layer in self.layers:
+            rows = layer(rows, rotation, attention)
+        return self.norm(rows)

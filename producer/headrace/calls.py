@@ -1,0 +1,144 @@
+"""The middle of every call: texts are tokenised, split, published and gathered, under one deadline.
+
+Knows the order, and what to do when the fleet changed the model meanwhile; each word has a file of its own. Does not
+know what the rows mean: the two calls of client.py do.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+import numpy as np
+from headrace_contracts import Chunk, ErrorCode, ModelSpec, Options, Priority, Reply, Task, encode_chunk, subjects
+from headrace_contracts.connection import Link
+
+from headrace.catalogue import Catalogue, Model
+from headrace.chunking import split
+from headrace.errors import ItemError, ModelChanged, from_code
+from headrace.exchange import Deadline, Exchange, Outgoing
+from headrace.gather import Gathering
+from headrace.options import CallOptions
+from headrace.result import Gathered
+from headrace.tokens import Tokenized
+
+# Codes that say something about the texts of a chunk; the other chunks of the call are not concerned.
+_ABOUT_THE_CHUNK = frozenset({ErrorCode.INVALID, ErrorCode.TOO_LONG, ErrorCode.NON_FINITE, ErrorCode.INTERNAL})
+
+
+class Calls:
+    """Runs the calls of one client."""
+
+    def __init__(self, link: Link, catalogue: Catalogue, exchange: Exchange, client_id: str) -> None:
+        self._link = link
+        self._catalogue = catalogue
+        self._exchange = exchange
+        self._client_id = client_id
+        self._turn = count()
+
+    async def run(
+        self, model: str | None, options: CallOptions, tokenize: Callable[[Model], Awaitable[Tokenized]]
+    ) -> Gathered:
+        """Run one call.
+
+        Args:
+            model: its name; None takes the only one there is for the task.
+            options: of the call.
+            tokenize: turns what the caller gave into the model's token ids.
+
+        Raises:
+            HeadraceError: see Client.embed and Client.score.
+        """
+        deadline = Deadline.after(options.timeout_s)
+        chosen = await self._model(model, options.task, deadline)
+        try:
+            return await self._run(chosen, options, tokenize, deadline)
+        except ModelChanged:
+            # The fleet moved to another revision since the model was read: tokenise for that one.
+            self._catalogue.forget(chosen.spec.name)
+            anew = await self._model(chosen.spec.name, options.task, deadline)
+            return await self._run(anew, options, tokenize, deadline)
+
+    async def _model(self, name: str | None, task: Task, deadline: Deadline) -> Model:
+        """The model, read from the fleet if this client has not seen it yet."""
+        try:
+            async with asyncio.timeout_at(deadline.loop_s):
+                await self._link.up.wait()
+                return await self._catalogue.model(name, task)
+        except TimeoutError:
+            raise from_code(ErrorCode.EXPIRED, "the model could not be read from the fleet in time") from None
+
+    async def _run(
+        self, model: Model, options: CallOptions, tokenize: Callable[[Model], Awaitable[Tokenized]], deadline: Deadline
+    ) -> Gathered:
+        """Tokenise, split, publish, gather."""
+        spec, wanted = model.spec, options.for_model(model.spec)
+        tokenized = await tokenize(model)
+        gathering = Gathering(len(tokenized.sequences), wanted.dim or spec.dim, wanted.dtype)
+        cut = np.flatnonzero(tokenized.truncated).tolist()
+        sent = list(range(len(tokenized.sequences)))
+        if not options.truncate:
+            for index in cut:
+                text = f"{tokenized.full_lengths[index]} tokens: max_length of {spec.name} is {spec.max_length}"
+                gathering.fail(index, ItemError(ErrorCode.TOO_LONG, text))
+            sent = sorted(set(sent) - set(cut))
+        lengths = [len(tokenized.sequences[index]) for index in sent]
+        runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for run in runs:
+                    indices = sent[run.start : run.stop]
+                    chunk = _chunk(tokenized, indices, spec, options.task, wanted)
+                    tasks.create_task(self._ask(chunk, indices, options.priority, deadline, spec.shards, gathering))
+        except ExceptionGroup as failed:
+            # One failure fails the call, and the other chunks were given up for it.
+            raise failed.exceptions[0] from None
+        return gathering.finish(tuple(cut) if options.truncate else ())
+
+    async def _ask(
+        self,
+        chunk: Chunk,
+        indices: list[int],
+        priority: Priority,
+        deadline: Deadline,
+        shards: int,
+        gathering: Gathering,
+    ) -> None:
+        """Publish one chunk and take in its reply."""
+        reply = await self._exchange.ask(
+            Outgoing(
+                subject=self._subject(chunk.model, shards, priority),
+                body=encode_chunk(chunk),
+                chunk_id=chunk.id,
+                tokens=chunk.num_tokens,
+                priority=priority,
+                deadline=deadline,
+            )
+        )
+        if isinstance(reply, Reply):
+            gathering.put(indices, reply)
+        elif reply.code in _ABOUT_THE_CHUNK:
+            for index in indices:
+                gathering.fail(index, ItemError(reply.code, reply.text))
+        else:
+            raise from_code(reply.code, reply.text, reply.retry_ms)
+
+    def _subject(self, model: str, shards: int, priority: Priority) -> str:
+        if priority == "batch":
+            return subjects.batch(model, self._client_id)
+        return subjects.online(model, next(self._turn) % shards)
+
+
+def _chunk(tokenized: Tokenized, indices: list[int], spec: ModelSpec, task: Task, options: Options) -> Chunk:
+    sequences = [tokenized.sequences[index] for index in indices]
+    segment_ids = tokenized.segment_ids
+    return Chunk(
+        id=secrets.token_hex(12),
+        task=task,
+        model=spec.name,
+        fingerprint=spec.fingerprint,
+        lengths=np.fromiter(map(len, sequences), np.uint32, len(sequences)),
+        token_ids=np.concatenate(sequences),
+        segment_ids=None if segment_ids is None else np.concatenate([segment_ids[index] for index in indices]),
+        options=options,
+    )

