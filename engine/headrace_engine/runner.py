@@ -5,9 +5,6 @@ It knows that rows go back in the caller's order. It does not know where a batch
 
 from typing import Protocol
 
-import numpy as np
-import torch
-
 from headrace_engine.attention import AttentionBackend
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.graphs import Graphs
@@ -57,8 +54,7 @@ class EagerRunner:
 
     def run(self, batch: RaggedBatch) -> LazyTensor:
         """See `Runner.run`; the rows are there when it returns."""
-        rows = self._model(batch, self._attention.plan(batch))
-        return LazyTensor(rows[torch.from_numpy(np.argsort(batch.order))])
+        return LazyTensor(self._model(batch, self._attention.plan(batch)), batch.order)
 
     def rest(self) -> None:
         """Nothing waits here."""

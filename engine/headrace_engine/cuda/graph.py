@@ -5,6 +5,8 @@ CUDA's programming guide on graphs and torch's notes on them (docs.pytorch.org/d
 """
 
 import contextlib
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -77,7 +79,8 @@ class CudaGraphs(CudaEager):
         with torch.cuda.stream(self._captures):
             # Whatever is compiled, looked up or allocated at a first call must be so before the capture.
             self.model(static.batch, attention)
-            rows = _capture(graph, self._pool, self.model, static.batch, attention)
+            with _no_collection():
+                rows = _capture(graph, self._pool, self.model, static.batch, attention)
         computing.wait_stream(self._captures)
         # The driver's own memory for a graph is not in it: max_graphs bounds that.
         num_bytes = max(0, torch.cuda.memory_reserved(device) - before)
@@ -102,6 +105,18 @@ def _capture(
         raise
     graph.capture_end()
     return rows
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from destroying events and graphs on this thread, which would break its capture."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class CudaGraph:
