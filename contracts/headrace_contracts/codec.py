@@ -29,6 +29,7 @@ from headrace_contracts.messages import (
 
 _Uint: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Positive: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+_Skip: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Ms: TypeAlias = Annotated[float, Meta(ge=0, le=2.0**53)]
 _Token: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}\\Z")]
 _Name: TypeAlias = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9_-]{0,63}\\Z")]
@@ -44,6 +45,7 @@ class _Options(Struct, forbid_unknown_fields=True, omit_defaults=True):
     dtype: Dtype = "f32"
     norm: bool = True
     raw: bool = False
+    skip: _Skip = 0
 
 
 class _Chunk(Struct, forbid_unknown_fields=True):
@@ -105,6 +107,7 @@ class _Spec(Struct, forbid_unknown_fields=True):
     max_length: _Positive
     max_length_source: str
     pooling: str
+    include_prompt: bool
     normalize: bool
     prompts: dict[str, str]
     default_prompt: str | None
@@ -139,7 +142,13 @@ def encode_chunk(chunk: Chunk) -> bytes:
             len=_raw(chunk.lengths, _TOKEN_ID),
             tok=_raw(chunk.token_ids, _TOKEN_ID),
             typ=UNSET if chunk.segment_ids is None else _raw(chunk.segment_ids, _SEGMENT_ID),
-            opt=_Options(dim=_or_unset(options.dim), dtype=options.dtype, norm=options.normalize, raw=options.raw),
+            opt=_Options(
+                dim=_or_unset(options.dim),
+                dtype=options.dtype,
+                norm=options.normalize,
+                raw=options.raw,
+                skip=options.skip,
+            ),
             job=_or_unset(chunk.job),
             seq=_or_unset(chunk.seq),
         )
@@ -173,7 +182,13 @@ def decode_chunk(data: bytes) -> Chunk:
         lengths=lengths,
         token_ids=token_ids,
         segment_ids=segment_ids,
-        options=Options(dim=_or_none(wire.opt.dim), dtype=wire.opt.dtype, normalize=wire.opt.norm, raw=wire.opt.raw),
+        options=Options(
+            dim=_or_none(wire.opt.dim),
+            dtype=wire.opt.dtype,
+            normalize=wire.opt.norm,
+            raw=wire.opt.raw,
+            skip=wire.opt.skip,
+        ),
         job=_or_none(wire.job),
         seq=_or_none(wire.seq),
     )

@@ -47,12 +47,15 @@ class Options:
         dtype: element type of the reply.
         normalize: scale rows to length one, after the cut.
         raw: scores without the model's final activation.
+        skip: leading tokens of every sequence that take no part in the pooling: those of the prompt, for models that
+            leave it out.
     """
 
     dim: int | None = None
     dtype: Dtype = "f32"
     normalize: bool = True
     raw: bool = False
+    skip: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -198,6 +201,7 @@ class ModelSpec:
         max_length: tokens of the longest sequence, special tokens included.
         max_length_source: the file and field that said so.
         pooling: how token rows become one row.
+        include_prompt: whether the tokens of a prompt take part in it; if not, `Options.skip` says how many they are.
         normalize: whether the checkpoint itself ends in a normalise step; the default of `Options.normalize`.
         prompts: text to put before the input, by prompt name; of a pair, before the query or where the template says.
         default_prompt: prompt name used when the caller names none.
@@ -221,6 +225,7 @@ class ModelSpec:
     max_length: int
     max_length_source: str
     pooling: str
+    include_prompt: bool
     normalize: bool
     prompts: Mapping[str, str]
     default_prompt: str | None

@@ -24,6 +24,8 @@ class RaggedBatch:
         host_cu_seqlens: [N+1] int32, the same in host memory, so that whoever plans never waits for a device.
         max_seqlen: The tokens of the longest sequence.
         segment_ids: [T] int64, the segment (token type) of each token; None where all are in segment 0.
+        skips: [N] int32, the leading tokens of each sequence that take no part in the pooling, fewer than it has; None
+            where all do.
         order: [N] int64; packed sequence i is the caller's sequence order[i].
     """
 
@@ -33,6 +35,7 @@ class RaggedBatch:
     host_cu_seqlens: npt.NDArray[np.int32]
     max_seqlen: int
     segment_ids: torch.Tensor | None
+    skips: torch.Tensor | None
     order: npt.NDArray[np.int64]
 
     @property
@@ -47,7 +50,9 @@ class RaggedBatch:
 
 
 def pack(
-    sequences: Sequence[npt.NDArray[np.uint32]], segment_ids: Sequence[npt.NDArray[np.unsignedinteger]] | None = None
+    sequences: Sequence[npt.NDArray[np.uint32]],
+    segment_ids: Sequence[npt.NDArray[np.unsignedinteger]] | None = None,
+    skips: Sequence[int] | None = None,
 ) -> RaggedBatch:
     """Pack sequences into one batch, shortest first, equal lengths in the caller's order.
 
@@ -57,12 +62,15 @@ def pack(
     Args:
         sequences: Token ids, each 1-D uint32 and not empty; views into a received message are fine.
         segment_ids: For pairs, the segment of each token, each as long as its sequence, of any unsigned type.
+        skips: For models that leave prompts out of the pooling, how many tokens of each sequence are the prompt's; the
+            others must be at least one. None leaves none out.
 
     Returns:
         The batch, on the CPU.
 
     Raises:
-        BatchError: There are no sequences, one is empty or not 1-D unsigned integers, or segment ids do not fit.
+        BatchError: There are no sequences, one is empty or not 1-D unsigned integers, or segment ids or skips
+            do not fit.
     """
     if not sequences:
         message = "the batch has no sequences: pack at least one"
@@ -82,6 +90,7 @@ def pack(
         host_cu_seqlens=cu_seqlens,
         max_seqlen=int(lengths[order[-1]]),
         segment_ids=None if segment_ids is None else _segments(segment_ids, lengths, order),
+        skips=None if skips is None else _skips(skips, lengths, order),
         order=order,
     )
 
@@ -108,6 +117,21 @@ def _segments(
         message = f"segment_ids[{index}] has {found[index]} ids for {lengths[index]} tokens: give one for each token"
         raise BatchError(message)
     return _concatenate(segment_ids, order)
+
+
+def _skips(skips: Sequence[int], lengths: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> torch.Tensor:
+    if len(skips) != len(lengths):
+        message = f"skips has {len(skips)} numbers for {len(lengths)} sequences: give one for each"
+        raise BatchError(message)
+    found = np.array(skips, np.int64)
+    unfit = (found < 0) | (found >= lengths)
+    if unfit.any():
+        index = int(np.argmax(unfit))
+        message = (
+            f"skips[{index}]={found[index]} of {lengths[index]} tokens: give 0 or more, and leave one token to pool"
+        )
+        raise BatchError(message)
+    return torch.from_numpy(found[order].astype(np.int32))
 
 
 def _concatenate(arrays: Sequence[npt.NDArray[np.unsignedinteger]], order: npt.NDArray[np.int64]) -> torch.Tensor:

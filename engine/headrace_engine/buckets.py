@@ -126,7 +126,7 @@ def pad(batch: RaggedBatch, key: GraphKey) -> RaggedBatch:
 
     Returns:
         The batch itself where it fits exactly; else one on the CPU in which the real sequences come first, `order`
-        numbers the dummies after them, and dummies hold token 0 in segment 0.
+        numbers the dummies after them, and dummies hold token 0 in segment 0, none of it left out.
 
     Raises:
         ValueError: The key is not one for this batch.
@@ -151,6 +151,7 @@ def pad(batch: RaggedBatch, key: GraphKey) -> RaggedBatch:
         host_cu_seqlens=host_cu_seqlens,
         max_seqlen=max(batch.max_seqlen, int(lengths[-1])),
         segment_ids=None if batch.segment_ids is None else F.pad(batch.segment_ids, (0, padding)),
+        skips=None if batch.skips is None else F.pad(batch.skips, (0, dummies)),
         order=np.concatenate([batch.order, np.arange(batch.num_sequences, key.num_sequences)]),
     )
 

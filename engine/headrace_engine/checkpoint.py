@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace_engine.errors import UnsupportedModel
 from headrace_engine.heads import HeadConfig, Task, read_head
 from headrace_engine.max_length import MaxLength
 from headrace_engine.models import EncoderConfig, read_config
@@ -98,6 +97,11 @@ class Checkpoint:
         return self.head.pooling_source
 
     @property
+    def include_prompt(self) -> bool:
+        """Whether the tokens of a prompt take part in the pooling; if not, `pack` must be told how many they are."""
+        return self.head.include_prompt
+
+    @property
     def normalize(self) -> bool:
         """Whether the model ends in a Normalize module."""
         return self.head.normalize
@@ -129,7 +133,6 @@ class Checkpoint:
         encoder = read_config(directory)
         head = read_head(modules, encoder)
         prompts = Prompts.read(path)
-        _check_prompts(path, head, prompts)
         max_length = MaxLength.read(directory, encoder.max_positions)
         return cls(
             path=path,
@@ -144,12 +147,3 @@ class Checkpoint:
             tokenizer_json=read_tokenizer(directory),
             revision=revision(path, [directory / "config.json", *head.files, *weight_files(directory)]),
         )
-
-
-def _check_prompts(path: Path, head: HeadConfig, prompts: Prompts) -> None:
-    # The batch does not say which tokens are the prompt's, so they cannot be left out of the pooling.
-    if any(prompts.texts.values()) and not head.include_prompt:
-        message = (
-            f"{path}: include_prompt=false with prompts {sorted(prompts.texts)} is not supported: use another model"
-        )
-        raise UnsupportedModel(message)

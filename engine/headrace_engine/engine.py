@@ -94,7 +94,8 @@ class Engine:
             [num_sequences, dim] float32, in the order of the sequences given to `pack`.
 
         Raises:
-            BatchError: A sequence is too long, or an id lies outside the vocabulary.
+            BatchError: A sequence is too long, an id lies outside the vocabulary, or tokens are left out that the model
+                pools.
         """
         self._limits.check(batch)
         return self._runner.run(batch)

@@ -22,7 +22,7 @@ from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.config import EngineConfig
 from headrace_engine.engine import load_model
 from headrace_engine.errors import UnsupportedModel
-from headrace_engine.weights import weight_files
+from headrace_engine.weights import load_pickle, weight_files
 
 _BAKES_MAX_SEQLEN = {
     "fa2": FlashInferBackend.bakes_max_seqlen,
@@ -96,7 +96,8 @@ def _model(checkpoint: Checkpoint) -> Iterator[Fact]:
     yield Fact("model", checkpoint.source, str(checkpoint.path))
     yield Fact("family", checkpoint.family, f"{encoder.num_layers} layers of width {encoder.hidden_size}")
     yield Fact("task", ", ".join(checkpoint.tasks), _result(checkpoint))
-    yield Fact("pooling", checkpoint.pooling, checkpoint.pooling_source)
+    left_out = "" if checkpoint.include_prompt else ", the prompt left out"
+    yield Fact("pooling", checkpoint.pooling + left_out, checkpoint.pooling_source)
     yield Fact("max length", f"{checkpoint.max_length} tokens", checkpoint.max_length_source)
     if checkpoint.prompts:
         yield Fact("prompts", ", ".join(checkpoint.prompts), f"default: {checkpoint.default_prompt or 'none'}")
@@ -111,7 +112,7 @@ def _result(checkpoint: Checkpoint) -> str:
 
 
 def _weights(checkpoint: Checkpoint, dtype: torch.dtype) -> Iterator[Fact]:
-    heads = [path for path in checkpoint.head.files if path.suffix == ".safetensors"]
+    heads = [path for path in checkpoint.head.files if path.suffix in {".safetensors", ".bin"}]
     files = {*weight_files(checkpoint.transformer), *heads}
     num_parameters = sum(map(_num_parameters, files))
     stored = sum(path.stat().st_size for path in files)
@@ -122,6 +123,8 @@ def _weights(checkpoint: Checkpoint, dtype: torch.dtype) -> Iterator[Fact]:
 
 
 def _num_parameters(file: Path) -> int:
+    if file.suffix == ".bin":
+        return sum(tensor.numel() for tensor in load_pickle(file, "meta").values())
     with safe_open(file, framework="pt") as opened:
         return sum(prod(opened.get_slice(name).get_shape()) for name in opened.keys())  # noqa: SIM118 - no mapping
 

@@ -6,11 +6,13 @@
     a hit after waiting `defer_s`   captured at once, then replayed
     captured                        replayed
     the capture failed              eager, for good
+    it found no memory              eager; nothing is captured for `pause_s`, since neighbours may make room
 
 It knows hits, ages and bytes. It does not know how a batch is run, captured or replayed: a `GraphBackend` does.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -62,6 +64,7 @@ class GraphConfig:
         max_graphs: The most graphs.
         defer_s: How long a key may wait for an idle moment; a hit after that captures it, busy or not. With 0 the
             second hit does.
+        pause_s: How long nothing is captured after a capture found no memory.
         max_keys: How many keys are remembered that have no graph, those hit least recently being forgotten first. After
             as many failed captures nothing more is captured.
 
@@ -72,10 +75,11 @@ class GraphConfig:
     max_bytes: int = 2 * 2**30
     max_graphs: int = 512
     defer_s: float = 1.0
+    pause_s: float = 60.0
     max_keys: int = 4096
 
     def __post_init__(self) -> None:
-        for name, least in (("max_bytes", 0), ("max_graphs", 1), ("defer_s", 0), ("max_keys", 1)):
+        for name, least in (("max_bytes", 0), ("max_graphs", 1), ("defer_s", 0), ("pause_s", 0), ("max_keys", 1)):
             if getattr(self, name) < least:
                 message = f"{name}={getattr(self, name)} is too small: set at least {least}"
                 raise ValueError(message)
@@ -92,7 +96,7 @@ class GraphCounters:
         eager_failed: Runs whose key cannot be captured.
         replays: Runs that replayed a graph.
         captures: Graphs captured and kept.
-        failed_captures: Captures that raised, or gave a graph larger than the cap.
+        failed_captures: Captures that raised, found no memory, or gave a graph larger than the cap.
         evictions: Graphs released to make room for others.
     """
 
@@ -144,6 +148,7 @@ class Graphs:
         self._hits: OrderedDict[GraphKey, _Hits] = OrderedDict()  # of keys without a graph, least recent first
         self._waiting: dict[GraphKey, _Hits] = {}  # those hit twice, oldest first
         self._failed: set[GraphKey] = set()
+        self._paused_until_s = -math.inf
         self._num_bytes = 0
 
     @property
@@ -153,8 +158,8 @@ class Graphs:
 
     @property
     def num_waiting(self) -> int:
-        """Keys that wait for an idle moment to be captured in."""
-        return len(self._waiting)
+        """Keys that an idle moment now would serve."""
+        return 0 if self._is_paused() else len(self._waiting)
 
     @property
     def num_bytes(self) -> int:
@@ -186,9 +191,9 @@ class Graphs:
             Whether more keys wait.
         """
         with self._lock:
-            if self._waiting:
+            if self._waiting and not self._is_paused():
                 self._capture(max(self._waiting, key=lambda key: self._waiting[key].count))
-            return bool(self._waiting)
+            return self.num_waiting > 0
 
     def warm_up(self, keys: Iterable[GraphKey]) -> None:
         """Capture shapes that are known to come, before they do; the largest first, since the others reuse its pool."""
@@ -219,7 +224,7 @@ class Graphs:
         if hits.count == 1:
             self.counters.eager_first += 1
             return None
-        if self._clock() < hits.since_s + self._config.defer_s:
+        if self._clock() < hits.since_s + self._config.defer_s or self._is_paused():
             self.counters.eager_deferred += 1
             return None
         graph = self._capture(key)
@@ -244,6 +249,11 @@ class Graphs:
         self._waiting.pop(key, None)
         try:
             graph = self._backend.capture(key)
+        except torch.OutOfMemoryError as error:
+            self.counters.failed_captures += 1
+            self._paused_until_s = self._clock() + self._config.pause_s
+            logger.warning("no graph is captured for %g s: %s found no memory: %r", self._config.pause_s, key, error)
+            return None
         except Exception as error:  # noqa: BLE001 - whatever the reason, the batch can still run eagerly
             self._give_up(key, f"the capture failed: {error!r}")
             return None
@@ -258,6 +268,9 @@ class Graphs:
             self._release_oldest()
             self.counters.evictions += 1
         return graph
+
+    def _is_paused(self) -> bool:
+        return self._clock() < self._paused_until_s
 
     def _give_up(self, key: GraphKey, reason: str) -> None:
         self._failed.add(key)

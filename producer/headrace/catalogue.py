@@ -41,7 +41,7 @@ class Model:
     @classmethod
     def of(cls, spec: ModelSpec, tokenizer_json: str) -> "Model":
         """Make its tokenizers; raises what the Rust tokenizer raises."""
-        texts = TextTokenizer(tokenizer_json, spec.max_length)
+        texts = TextTokenizer(tokenizer_json, spec.max_length, include_prompt=spec.include_prompt)
         return cls(spec, texts, PairTokenizer(texts.rust, spec))
 
 

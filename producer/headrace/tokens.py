@@ -7,7 +7,7 @@ is joined: pairs.py does.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -27,11 +27,13 @@ class Tokenized:
         sequences: one array of ids a text or pair, cut to the model's limit.
         full_lengths: [n] tokens of each before the cut.
         segment_ids: one array a pair, as long as its sequence, for models that tell segments apart; else None.
+        skip: leading tokens of every sequence that are left out of the pooling: the prompt's, for models that want so.
     """
 
     sequences: list[TokenIds]
     full_lengths: NDArray[np.int64]
     segment_ids: list[SegmentIds] | None = None
+    skip: int = 0
 
     @classmethod
     def of(cls, encodings: Sequence[Encoding], max_length: int, *, with_segments: bool = False) -> Self:
@@ -57,20 +59,43 @@ class TextTokenizer:
         rust: the tokenizer itself, which neither truncates nor pads.
     """
 
-    def __init__(self, tokenizer_json: str, max_length: int) -> None:
+    def __init__(self, tokenizer_json: str, max_length: int, *, include_prompt: bool = True) -> None:
+        """Take the model's tokenizer.json.
+
+        Args:
+            tokenizer_json: its text; what it says of truncation and padding is not heeded.
+            max_length: tokens of the longest sequence.
+            include_prompt: whether the tokens of a prompt take part in the pooling, and need not be counted.
+        """
         self.rust = Tokenizer.from_str(tokenizer_json)
         self.rust.no_padding()
         self.rust.no_truncation()
         self._max_length = max_length
+        added = {} if include_prompt else self.rust.get_added_tokens_decoder()
+        self._special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
+        self._include_prompt = include_prompt
 
     async def __call__(self, texts: Sequence[str], prompt: str = "") -> Tokenized:
         """Tokenise prompt + text, each; long inputs in a thread, so that the event loop goes on."""
-        prompted = [prompt + text for text in texts] if prompt else texts
-        return await in_turn(lambda: self.tokenize(prompted), sum(map(len, prompted)))
+        num_characters = sum(map(len, texts)) + len(prompt) * (len(texts) + 1)
+        return await in_turn(lambda: self.tokenize(texts, prompt), num_characters)
 
-    def tokenize(self, texts: Sequence[str]) -> Tokenized:
+    def tokenize(self, texts: Sequence[str], prompt: str = "") -> Tokenized:
         """Tokenise here and now."""
-        return Tokenized.of(self.rust.encode_batch_fast(list(texts)), self._max_length)
+        prompted = [prompt + text for text in texts]
+        tokenized = Tokenized.of(self.rust.encode_batch_fast(prompted), self._max_length)
+        if self._include_prompt or not prompt:
+            return tokenized
+        return replace(tokenized, skip=self._num_prompt_tokens(prompt))
+
+    def _num_prompt_tokens(self, prompt: str) -> int:
+        """Count a prompt as sentence-transformers does: alone, with special tokens, but without one at the end.
+
+        The source is Transformer._get_prompt_length in sentence_transformers/base/modules/transformer.py, version 6.2.
+        """
+        (ids,) = Tokenized.of([self.rust.encode(prompt)], self._max_length).sequences
+        ends_special = len(ids) > 0 and int(ids[-1]) in self._special_ids
+        return len(ids) - ends_special
 
 
 async def in_turn(tokenize: Callable[[], Tokenized], num_characters: int) -> Tokenized:

@@ -19,7 +19,7 @@ def largest_chunk(num_tokens: int, num_sequences: int) -> Chunk:
         lengths=lengths,
         token_ids=np.full(num_tokens, 2**32 - 1, np.uint32),
         segment_ids=np.full(num_tokens, 255, np.uint8),
-        options=Options(dim=2**31 - 1, dtype="f16", normalize=False, raw=True),
+        options=Options(dim=2**31 - 1, dtype="f16", normalize=False, raw=True, skip=2**31 - 1),
         job=LONGEST,
         seq=2**63 - 1,
     )

@@ -36,7 +36,14 @@ reply_subjects = st.builds(
     st.sampled_from(("hr.inbox", "hr.results")),
     st.lists(tokens, min_size=2, max_size=6),
 )
-options = st.builds(Options, dim=st.none() | positives, dtype=dtypes, normalize=st.booleans(), raw=st.booleans())
+options = st.builds(
+    Options,
+    dim=st.none() | positives,
+    dtype=dtypes,
+    normalize=st.booleans(),
+    raw=st.booleans(),
+    skip=st.integers(0, 2**31 - 1),
+)
 envelopes = st.builds(
     Envelope,
     reply_to=reply_subjects,
@@ -126,6 +133,7 @@ def specs(draw: st.DrawFn) -> ModelSpec:
         max_length=draw(positives),
         max_length_source=draw(texts),
         pooling=draw(texts),
+        include_prompt=draw(st.booleans()),
         normalize=draw(st.booleans()),
         prompts=prompts,
         default_prompt=draw(st.sampled_from((None, *prompts))),

@@ -13,6 +13,7 @@ from headrace_contracts import (
     DecodeError,
     ErrorReply,
     ModelSpec,
+    Options,
     PairTemplate,
     Reply,
     decode_chunk,
@@ -133,6 +134,12 @@ def test_arrays_of_another_byte_order_or_width_are_written_as_the_contract_says(
 def test_arrays_with_gaps_are_written_without_them() -> None:
     gaps = np.array([5, 0, 6, 0, 7, 0], np.uint32)[::2]
     assert encode_chunk(dataclasses.replace(CHUNK, token_ids=gaps)) == encode_chunk(CHUNK)
+
+
+def test_no_skip_takes_no_bytes() -> None:
+    skipping = dataclasses.replace(CHUNK, options=Options(skip=1))
+    assert b"skip" in encode_chunk(skipping)
+    assert b"skip" not in encode_chunk(CHUNK)
 
 
 def test_sequences_are_the_token_ids_cut_by_the_lengths() -> None:
@@ -380,6 +387,7 @@ def spec() -> ModelSpec:
         max_length=512,
         max_length_source="config.json",
         pooling="mean",
+        include_prompt=True,
         normalize=True,
         prompts={"query": "q: "},
         default_prompt=None,

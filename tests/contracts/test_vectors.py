@@ -65,6 +65,7 @@ def fields_of(message: Message) -> dict[str, Any]:
 def chunk_fields(chunk: Chunk) -> dict[str, Any]:
     options = chunk.options
     opt = {"dim": options.dim, "dtype": options.dtype, "norm": options.normalize, "raw": options.raw}
+    opt["skip"] = options.skip
     return present(
         {
             "id": chunk.id,

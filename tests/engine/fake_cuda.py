@@ -28,6 +28,9 @@ class Runtime:
     current: "FakeStream | None" = None
     capturing: "FakeGraph | None" = None
     capture_error: str | None = None
+    events: list["FakeEvent"] = field(default_factory=list)
+    waits: int = 0  # for events that had not happened
+    pools: dict[Any, int] = field(default_factory=dict)  # graphs in each; one that had some and has none is gone
 
     def say(self, call: str) -> None:
         assert self.capturing is None or not call.startswith(("event", "synchronize")), f"{call} breaks a capture"
@@ -55,22 +58,40 @@ class FakeEvent:
     def record(self) -> None:
         assert self.runtime.current is not None, "an event was recorded on the default CUDA stream"
         self.stream = self.runtime.current.name
+        self.runtime.events.append(self)
         self.runtime.say("event")
 
     def query(self) -> bool:
         return self.happened
 
     def synchronize(self) -> None:
-        self.happened = True
+        if self.happened:
+            return
+        self.runtime.waits += 1
+        # Work is done in the order it was queued in.
+        while not self.happened:
+            self.runtime.events.pop(0).happened = True
 
 
 class FakeGraph:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.work: list[Callable[[], object]] = []
+        self.pool: Any = None
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.pool is not None:
+            self.runtime.pools[self.pool] -= 1
+            self.pool = None
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         assert self.runtime.capturing is None
+        assert self.runtime.pools.get(pool) != 0, "the pool went with its last graph"
+        self.runtime.pools[pool] = self.runtime.pools.get(pool, 0) + 1
+        self.pool = pool
         self.runtime.say(f"begin {capture_error_mode} in {pool}")
         self.runtime.capturing = self
 
@@ -88,6 +109,7 @@ class FakeGraph:
     def reset(self) -> None:
         self.runtime.say("reset")
         self.work.clear()
+        self._leave()
 
 
 _CLASSES = ((torch.cuda.Stream, FakeStream), (torch.cuda.Event, FakeEvent), (torch.cuda.CUDAGraph, FakeGraph))
@@ -125,6 +147,9 @@ def installed(monkeypatch: Any) -> Runtime:
                 monkeypatch.setattr(fake_class, method, fake)
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, checked(getattr(torch.cuda, name), fake))
+    # A build without CUDA has no such function.
+    clear = "_cuda_clearCublasWorkspaces"
+    monkeypatch.setattr(torch._C, clear, lambda: runtime.say("workspaces cleared"), raising=False)
     monkeypatch.setattr(
         "headrace_engine.cuda.copies._page_locked", lambda num_bytes: torch.empty(num_bytes, dtype=torch.uint8)
     )

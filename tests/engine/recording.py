@@ -55,11 +55,13 @@ class Recording:
     Attributes:
         num_bytes: Of the graphs it captures from now on.
         failing: Keys whose capture raises.
+        has_memory: Whether captures find any.
         log: What was asked, in order.
     """
 
     num_bytes: int = 10
     failing: set[GraphKey] = field(default_factory=set)
+    has_memory: bool = True
     log: list[tuple[str, GraphKey | None]] = field(default_factory=list)
 
     def eager(self, batch: RaggedBatch) -> torch.Tensor:
@@ -69,6 +71,9 @@ class Recording:
     def capture(self, key: GraphKey) -> "RecordedGraph":
         self.log.append(("capture", key))
         if key in self.failing:
+            message = "operation not permitted when stream is capturing"
+            raise RuntimeError(message)
+        if not self.has_memory:
             message = "CUDA out of memory"
             raise torch.OutOfMemoryError(message)
         return RecordedGraph(key, self.num_bytes, self.log)
@@ -115,7 +120,7 @@ class TinyModel:
         for start, stop in pairwise(batch.host_cu_seqlens):
             scores = query[start:stop] @ key[start:stop].T / self.width**0.5
             attended[start:stop] = torch.softmax(scores, dim=-1) @ value[start:stop]
-        return pool(rows + attended, batch.cu_seqlens, self.pooling)
+        return pool(rows + attended, batch.cu_seqlens, self.pooling, batch.skips)
 
 
 class CpuGraphs:
@@ -136,7 +141,7 @@ class CpuGraphs:
 
     def capture(self, key: GraphKey) -> "CpuGraph":
         self.captured.append(key)
-        graph = CpuGraph(self, StaticBatch.allocate(key, CPU, has_segments=True))
+        graph = CpuGraph(self, StaticBatch.allocate(key, CPU, has_segments=True, has_skips=True))
         graph.run()
         return graph
 
@@ -167,4 +172,6 @@ def packed_rows(model: TinyModel, batch: RaggedBatch) -> torch.Tensor:
     segments = (
         None if batch.segment_ids is None else [batch.segment_ids[span].numpy().astype(np.uint8) for span in spans]
     )
-    return torch.cat([model(pack([ids[i]], None if segments is None else [segments[i]])) for i in range(len(ids))])
+    skips = [0] * len(ids) if batch.skips is None else batch.skips.tolist()
+    alone = [pack([ids[i]], None if segments is None else [segments[i]], [skips[i]]) for i in range(len(ids))]
+    return torch.cat([model(batch) for batch in alone])

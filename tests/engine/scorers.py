@@ -53,6 +53,10 @@ def modernbert_mean() -> Any:
     return _modernbert(classifier_pooling="mean", classifier_bias=True, norm_bias=True, classifier_activation="relu")
 
 
+def gte() -> Any:
+    return _make("Gte", type_vocab_size=1)
+
+
 def qwen3() -> Any:
     return _make("Qwen3", num_key_value_heads=2, head_dim=16)
 
@@ -66,6 +70,7 @@ SCORERS: tuple[Callable[[], Any], ...] = (
     mpnet,
     modernbert_cls,
     modernbert_mean,
+    gte,
     qwen3,
 )
 

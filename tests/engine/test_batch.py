@@ -1,6 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from headrace_engine import BatchError, RaggedBatch, pack
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +52,28 @@ def test_views_into_a_read_only_message_are_packed() -> None:
     message = np.array([1, 2, 3], np.uint32).tobytes()
     tokens = np.frombuffer(message, "<u4")
     assert pack([tokens[:1], tokens[1:]]).token_ids.tolist() == [1, 2, 3]
+
+
+def test_skips_go_with_their_sequences() -> None:
+    batch = pack([random_ids(0, length, 9) for length in (3, 1, 2)], skips=[2, 0, 1])
+    assert batch.skips is not None
+    assert (batch.skips.tolist(), batch.skips.dtype) == ([0, 1, 2], torch.int32)
+    assert pack([one()]).skips is None
+
+
+@pytest.mark.parametrize(
+    ("skips", "message"),
+    [
+        ([0], "skips has 1 numbers for 2 sequences"),
+        ([0, 1, 0], "skips has 3 numbers for 2 sequences"),
+        ([3, 0], r"skips\[0\]=3 of 3 tokens: give 0 or more, and leave one token to pool"),
+        ([0, -1], r"skips\[1\]=-1 of 1 tokens"),
+        ([0, 2**40], r"skips\[1\]=1099511627776 of 1 tokens"),
+    ],
+)
+def test_skips_that_do_not_fit_are_refused(skips: list[int], message: str) -> None:
+    with pytest.raises(BatchError, match=message):
+        pack([random_ids(0, 3, 9), one()], skips=skips)
 
 
 def test_an_empty_batch_is_refused() -> None:

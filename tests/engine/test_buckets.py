@@ -154,6 +154,14 @@ def test_segments_are_padded_with_segment_0() -> None:
     assert padded.segment_ids.tolist() == [1, 0, 1, 1] + [0] * 60
 
 
+def test_dummies_skip_nothing() -> None:
+    batch = pack([random_ids(0, 3, 9), random_ids(1, 2, 9)], skips=[2, 1])
+    padded = pad(batch, GraphKey(64, 4, 512))
+    assert padded.skips is not None
+    assert (padded.skips.tolist(), padded.skips.dtype) == ([1, 2, 0, 0], torch.int32)
+    assert pad(batch_of(3, 2), GraphKey(64, 4, 512)).skips is None
+
+
 @pytest.mark.parametrize("sizes", [(0, 0, 1), (3, 4, 1), (11, 2, 5), (513, 1, 513), (4, 2, 0)])
 def test_sizes_of_no_batch_are_refused(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=f"num_tokens={sizes[0]}, .* check the batch against the model's limits"):

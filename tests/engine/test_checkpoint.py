@@ -193,12 +193,16 @@ def test_prompts_that_contradict_themselves_are_refused(small: Path, fields: dic
         read(small)
 
 
-def test_prompts_left_out_of_pooling_are_refused(small: Path) -> None:
-    write_pooling(small, pooling_mode="mean", include_prompt=False)
-    assert read(small).prompts == {}
+def test_whether_prompts_are_left_out_of_pooling_is_read_and_is_part_of_the_revision(small: Path) -> None:
     write(small / "config_sentence_transformers.json", {"prompts": {"query": "q: "}})
-    with pytest.raises(UnsupportedModel, match="include_prompt=false"):
-        read(small)
+    assert read(small).include_prompt  # without modules.json
+    write_pooling(small, pooling_mode="mean")
+    unsaid = read(small)
+    write_pooling(small, pooling_mode="mean", include_prompt=False)
+    left_out = read(small)
+    assert (unsaid.include_prompt, left_out.include_prompt) == (True, False)
+    assert left_out.prompts == {"query": "q: "}
+    assert left_out.revision != unsaid.revision
 
 
 def test_lower_casing_beside_the_tokenizer_file_is_refused(small: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from headrace_engine import Engine, EngineConfig, GraphConfig, RaggedBatch, pack
+from headrace_engine import Engine, EngineConfig, GraphConfig, LazyTensor, RaggedBatch, pack
 from headrace_engine.attention.sdpa import SdpaBackend
 from headrace_engine.buckets import Buckets, GraphKey
 from headrace_engine.checkpoint import Checkpoint
@@ -35,14 +35,16 @@ def model(small: Path) -> Model:
     return load_model(Checkpoint.read(small, "small"), torch.float32, CPU)
 
 
-def random_batch(rng: np.random.Generator, most: int = 12) -> RaggedBatch:
+def random_batch(rng: np.random.Generator, most: int = 12, *, skips: bool = False) -> RaggedBatch:
     lengths = rng.integers(1, MAX_LENGTH, rng.integers(1, most))
-    return pack([rng.integers(0, VOCAB, length).astype(np.uint32) for length in lengths])
+    sequences = [rng.integers(0, VOCAB, length).astype(np.uint32) for length in lengths]
+    return pack(sequences, skips=rng.integers(0, lengths).tolist() if skips else None)
 
 
 def runner(model: Model, runtime: Runtime, **config: Any) -> CudaRunner:
     copies = Copies(CPU)
-    backend = CudaGraphs(cast("Model", CapturedModel(model, runtime)), ReplannedBackend(), copies, has_segments=True)
+    captured = cast("Model", CapturedModel(model, runtime))
+    backend = CudaGraphs(captured, ReplannedBackend(), copies, has_segments=True, has_skips=True)
     buckets = Buckets(max_tokens=1024, max_length=MAX_LENGTH, buckets_max_seqlen=True)
     return CudaRunner(backend, Graphs(backend, buckets, GraphConfig(**config)), copies)
 
@@ -91,6 +93,32 @@ def test_segments_reach_the_device_eagerly_and_in_a_graph(model: Model, runtime:
 
 
 @torch.inference_mode()
+def test_skips_reach_the_device_eagerly_and_in_a_graph(model: Model, runtime: Runtime) -> None:
+    plain, cuda = EagerRunner(model, SdpaBackend()), runner(model, runtime, defer_s=0)
+    rng = np.random.default_rng(3)
+    for turn in range(200):
+        batch = random_batch(rng, skips=turn % 3 > 0)
+        np.testing.assert_allclose(cuda.run(batch).numpy(), plain.run(batch).numpy(), atol=1e-5)
+    assert cuda.graphs is not None
+    assert cuda.graphs.counters.replays > 30
+    assert cuda.graphs.counters.failed_captures == 0
+
+
+@torch.inference_mode()
+@pytest.mark.usefixtures("runtime")
+def test_a_batch_is_the_same_on_the_device_whatever_it_has() -> None:
+    copies = Copies(CPU)
+    ids, ones = [random_ids(n, n, VOCAB) for n in (5, 3)], [np.ones(n, np.uint8) for n in (5, 3)]
+    with torch.cuda.stream(torch.cuda.Stream(CPU)):
+        for batch in (pack(ids), pack(ids, ones), pack(ids, skips=[4, 1]), pack(ids, ones, [4, 1])):
+            there = copies.upload(batch)
+            for name in ("token_ids", "positions", "cu_seqlens", "segment_ids", "skips"):
+                found, sent = getattr(there, name), getattr(batch, name)
+                assert (found is None) == (sent is None), name
+                assert sent is None or (found.dtype == sent.dtype and found.equal(sent)), name
+
+
+@torch.inference_mode()
 def test_rows_leave_on_their_own_cuda_stream_behind_the_computation(model: Model, runtime: Runtime) -> None:
     copies = Copies(CPU)
     cuda = CudaRunner(CudaEager(model, SdpaBackend(), copies), None, copies)
@@ -113,11 +141,14 @@ def test_a_capture_has_its_own_cuda_stream_and_leaves_other_threads_alone(model:
         cast("Model", CapturedModel(model, runtime)), ReplannedBackend(), Copies(CPU), has_segments=True
     )
     with torch.cuda.stream(torch.cuda.Stream(CPU)):
+        runtime.calls.clear()
         graph = backend.capture(GraphKey(64, 2, MAX_LENGTH))
         assert runtime.calls == [
             "stream 2: stream 1 waits for stream 2",
+            "stream 1: workspaces cleared",
             "stream 1: begin thread_local in (0, 1)",
             "stream 1: end",
+            "stream 1: workspaces cleared",
             "stream 2: stream 2 waits for stream 1",
         ]
         runtime.calls.clear()
@@ -137,6 +168,38 @@ def test_a_capture_that_fails_is_ended_and_the_batch_runs_eagerly(
     assert runtime.capturing is None
     assert [record for record in caplog.records if "not permitted" in record.getMessage()] == caplog.records
     assert len(caplog.records) == 1
+
+
+@torch.inference_mode()
+def test_after_a_failed_capture_other_shapes_are_captured_all_the_same(model: Model, runtime: Runtime) -> None:
+    plain, cuda = EagerRunner(model, SdpaBackend()), runner(model, runtime, defer_s=0)
+    short, long = pack([random_ids(0, 9, VOCAB)]), pack([random_ids(0, 70, VOCAB)])
+    runtime.capture_error = "operation not permitted when stream is capturing"
+    cuda.run(short)
+    cuda.run(short)
+    runtime.capture_error = None
+    for _ in range(3):
+        np.testing.assert_allclose(cuda.run(long).numpy(), plain.run(long).numpy(), atol=1e-5)
+    assert cuda.graphs is not None
+    assert (cuda.graphs.counters.failed_captures, cuda.graphs.counters.replays) == (1, 2)
+    cuda.graphs.release()
+    for _ in range(3):
+        np.testing.assert_allclose(cuda.run(short).numpy(), plain.run(short).numpy(), atol=1e-5)
+    assert cuda.graphs.counters.replays == 4
+
+
+@torch.inference_mode()
+def test_a_steady_stream_of_batches_never_waits_for_a_buffer(model: Model, runtime: Runtime) -> None:
+    """With two in flight, only the reader waits for the device."""
+    cuda = runner(model, runtime, defer_s=0)
+    rng = np.random.default_rng(4)
+    unread: list[LazyTensor] = []
+    for _ in range(200):
+        waits = runtime.waits
+        unread.append(cuda.run(random_batch(rng, 5)))
+        assert runtime.waits == waits
+        if len(unread) > cuda.max_in_flight:
+            unread.pop(0).numpy()
 
 
 @torch.inference_mode()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from .checkpoints import change_tensors
 from .conftest import MINILM
+from .prompted import save_prompted
 
 CPU = DeviceFacts(kind="cpu", name="a CPU")
 HOPPER = DeviceFacts(kind="cuda", name="a GPU", capability=(9, 0))
@@ -44,6 +45,12 @@ def test_what_the_checkpoint_says_comes_with_the_file_that_says_it(checkpoint: C
     assert facts["pooling"] == ("mean", "1_Pooling/config.json pooling_mode_mean_tokens")
     assert facts["max length"] == ("256 tokens", "sentence_bert_config.json max_seq_length")
     assert facts["parameters"] == ("22,713,728", "90.9 MB stored, 45.4 MB as bfloat16")
+
+
+def test_that_the_prompt_is_left_out_of_the_pooling_is_said(tmp_path: Path) -> None:
+    save_prompted(tmp_path)
+    facts = facts_of(Checkpoint.read(tmp_path, "prompted"), CPU)
+    assert facts["pooling"] == ("mean, the prompt left out", "1_Pooling/config.json pooling_mode")
 
 
 def test_on_a_cpu_the_choice_is_soon_told(checkpoint: Checkpoint) -> None:

@@ -157,7 +157,7 @@ def test_a_key_whose_capture_fails_runs_eagerly_for_good_and_is_said_once(
     assert len(backend.keys("eager")) == 4
     [record] = caplog.records
     assert "num_tokens=64" in record.getMessage()
-    assert "CUDA out of memory" in record.getMessage()
+    assert "not permitted" in record.getMessage()
     assert (graphs.counters.failed_captures, graphs.counters.captures) == (1, 0)
     assert graphs.counters.eager_failed == (2 if late else 3)
     assert graphs.num_graphs == 0
@@ -176,6 +176,25 @@ def test_after_too_many_failures_nothing_more_is_captured() -> None:
     hit(graphs, SMALL, SMALL, MEDIUM, MEDIUM, LARGE, LARGE)
     assert backend.keys("capture") == [SMALL, MEDIUM]
     assert graphs.counters.eager_failed == 4
+
+
+def test_after_a_capture_without_memory_nothing_is_captured_for_a_while_and_then_it_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    backend, clock = Recording(has_memory=False), Clock()
+    graphs = graphs_with(backend, clock, defer_s=0, pause_s=60)
+    hit(graphs, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM)
+    assert backend.keys("capture") == [SMALL]
+    assert (graphs.num_waiting, graphs.rest()) == (0, False), "an idle moment would not help"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no graph is captured for 60 s: {SMALL} found no memory: OutOfMemoryError('CUDA out of memory')"
+    ]
+    backend.has_memory = True
+    clock.now_s += 60
+    assert graphs.num_waiting == 2
+    hit(graphs, MEDIUM, SMALL)
+    assert backend.keys("replay") == [MEDIUM, SMALL]
+    assert runs_in(graphs.counters) == 8
 
 
 def test_an_error_of_the_model_is_the_callers() -> None:
@@ -311,7 +330,9 @@ def test_books_and_caps_hold_through_any_history(
     assert all(backend.keys("capture").count(key) <= 1 for key in failing)
 
 
-@pytest.mark.parametrize(("field", "value"), [("max_bytes", -1), ("max_graphs", 0), ("defer_s", -0.1), ("max_keys", 0)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("max_bytes", -1), ("max_graphs", 0), ("defer_s", -0.1), ("pause_s", -1), ("max_keys", 0)]
+)
 def test_fields_that_make_no_sense_are_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{field}={value}"):
         GraphConfig(**{field: value})
@@ -321,7 +342,7 @@ def test_fields_that_make_no_sense_are_refused_by_name(field: str, value: Any) -
 
 
 def close(found: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5, equal_nan=True)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4, equal_nan=True)
 
 
 poolings = st.sampled_from(["cls", "mean", "last_token"])
@@ -370,6 +391,22 @@ def test_segments_reach_a_replay_and_do_not_stay() -> None:
         close(graphs.run(paired), eager["paired"])
         close(graphs.run(plain), eager["plain"])
     assert graphs.counters.replays == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches=st.lists(shapes, min_size=1, max_size=6), pooling=poolings, bakes=st.booleans(), data=st.data())
+def test_batches_that_skip_and_that_do_not_share_graphs_and_give_their_own_rows(
+    batches: list[list[int]], pooling: Pooling, bakes: bool, data: st.DataObject
+) -> None:
+    model = TinyModel(pooling)
+    buckets = Buckets(max_tokens=512, max_length=MAX_LENGTH, buckets_max_seqlen=bakes)
+    graphs = Graphs(CpuGraphs(model), buckets, AT_ONCE)
+    for turn in range(3):  # eager, captured, replayed; each turn with other skips
+        for lengths in batches:
+            drawn = data.draw(st.none() | st.tuples(*[st.integers(0, length - 1) for length in lengths]))
+            batch = pack([random_ids(turn + index, n, VOCAB_SIZE) for index, n in enumerate(lengths)], skips=drawn)
+            close(graphs.run(batch), packed_rows(model, batch))
+    assert graphs.counters.failed_captures == 0
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "last_token"])

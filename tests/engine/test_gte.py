@@ -108,6 +108,8 @@ def test_names_may_carry_a_prefix_and_the_heads_of_training_may_be_left_over(tmp
         for name in list(tensors):
             tensors[f"new.{name}"] = tensors.pop(name)
         tensors |= {"new.pooler.dense.weight": torch.zeros(48, 48), "lm_head.dense.weight": torch.zeros(48, 48)}
+        # gte-multilingual-base has this one too, without a prefix.
+        tensors |= {"classifier.weight": torch.zeros(1, 48), "classifier.bias": torch.zeros(1)}
 
     change_tensors(tmp_path, add)
     np.testing.assert_array_equal(engine_rows(tmp_path, SEQUENCES), plain)

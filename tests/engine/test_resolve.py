@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from headrace_engine import ModelNotFound
-from headrace_engine.resolve import resolve
+from headrace_engine.resolve import PICKLED, UNWANTED, WANTED, resolve
+from huggingface_hub.utils._paths import filter_repo_objects
 
 from .checkpoints import write
 
@@ -62,6 +63,19 @@ def test_a_hub_id_is_taken_from_the_hub_or_its_cache(tmp_path: Path) -> None:
         HF_HUB_OFFLINE="1",
         HF_HOME=str(tmp_path),
     )
+
+
+def test_a_download_takes_every_file_that_is_read_and_no_exports() -> None:
+    read = ["config.json", "1_Pooling/config.json", "model-00001-of-00002.safetensors", "chat_template.jinja"]
+    others = ["onnx/config.json", "openvino/model.json", "pytorch_model.bin", "model.gguf", "README.md"]
+    found = filter_repo_objects([*read, *others], allow_patterns=list(WANTED), ignore_patterns=list(UNWANTED))
+    assert list(found) == read
+
+
+def test_pickled_weights_are_downloaded_by_name_alone() -> None:
+    read = ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "2_Dense/pytorch_model.bin"]
+    others = ["training_args.bin", "optimizer.bin", "onnx/model.bin"]
+    assert list(filter_repo_objects([*read, *others], allow_patterns=list(PICKLED))) == read
 
 
 def run(code: str, **environment: str) -> None:

@@ -227,6 +227,38 @@ def test_a_bare_causal_model_scores_as_in_sentence_transformers(tmp_path: Path) 
     compare(tmp_path)
 
 
+def make_classifier(path: Path, template: str) -> None:
+    """Save what tomaarsen/Qwen3-Reranker-0.6B-seq-cls is: a Qwen3 that scores the last token, and a chat template."""
+    from transformers import Qwen3ForSequenceClassification  # noqa: PLC0415 - slow, and only these tests need it
+
+    config = make_reranker(path, template=template).config
+    config.num_labels, config.pad_token_id = 1, token(path, "<|endoftext|>")
+    torch.manual_seed(3)
+    make: Any = Qwen3ForSequenceClassification  # untyped
+    make(config).save_pretrained(path)
+
+
+def test_a_classifier_reads_pairs_through_its_chat_template_as_in_sentence_transformers(tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder  # noqa: PLC0415 - slow, and only these tests need it
+
+    make_classifier(tmp_path / "bare", RERANKER)
+    compare(tmp_path / "bare")
+    CrossEncoder(str(tmp_path / "bare"), device="cpu").save_pretrained(str(tmp_path / "saved"))
+    compare(tmp_path / "saved")
+
+
+def test_a_classifier_has_no_use_for_a_chat_template_without_pairs_or_from_before_there_were_any(
+    tmp_path: Path,
+) -> None:
+    make_classifier(tmp_path / "chat", CHAT)
+    make_classifier(tmp_path / "old", RERANKER)
+    write_modules(tmp_path / "old", "Transformer")
+    write(tmp_path / "old" / "sentence_bert_config.json", {"max_seq_length": 512})
+    for name in ("chat", "old"):
+        checkpoint = Checkpoint.read(tmp_path / name, name)
+        assert (checkpoint.tasks, checkpoint.pair_template, dict(checkpoint.prompts)) == (("score",), None, {})
+
+
 @pytest.mark.parametrize("prompt", [None, "legal"])
 def test_a_prompt_is_the_instruction_as_in_sentence_transformers(tmp_path: Path, prompt: str | None) -> None:
     make_reranker(tmp_path, template=RERANKER)

@@ -31,6 +31,7 @@ class WatchedEngine:
         if not held:
             self._open.set()
         self.is_sick = False
+        self.is_full = False
         self.steps: list[frozenset[int]] = []
         self.step_tokens: list[int] = []
 
@@ -62,6 +63,8 @@ class WatchedEngine:
                 self._permits.acquire()
         if self.is_sick:
             raise RuntimeError("the device fell off the bus")
+        if self.is_full and ids != {0}:
+            raise torch.OutOfMemoryError("CUDA out of memory")
         if self._poison in ids:
             raise RuntimeError("this token id makes the engine fail")
         return self._engine.step(batch)

@@ -151,6 +151,20 @@ async def test_a_worker_whose_device_fails_gives_its_work_back_and_ends(
     assert np.isfinite(vectors).all()
 
 
+async def test_a_chunk_that_finds_no_memory_ends_the_worker_and_is_run_by_another(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm)
+    engine.is_full = True
+    async with running(engine, brisk(nats_server.url)) as worker:
+        asked = asyncio.create_task(client.embed(some_texts(3)))
+        with pytest.raises(DeviceFailed, match="out of memory"):
+            await worker.serving
+    assert worker.counters.dead_lettered == 0
+    async with running(minilm, brisk(nats_server.url)):
+        assert not (await asked).errors
+
+
 async def test_results_that_find_no_room_are_kept_in_hand_until_there_is_some(
     nats_server: local.Server, minilm: Engine
 ) -> None:

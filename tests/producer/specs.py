@@ -16,6 +16,7 @@ _SCORER = ModelSpec(
     max_length=32,
     max_length_source="here",
     pooling="cls",
+    include_prompt=True,
     normalize=False,
     prompts={},
     default_prompt=None,

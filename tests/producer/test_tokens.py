@@ -1,6 +1,8 @@
 """Texts are cut as the Rust tokenizer itself would cut them."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ from headrace_engine import Engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
+
+from ..engine.byte_level import END, write_tokenizer
+from ..engine.prompted import MAX_LENGTH, PROMPTS, save_prompted, sentence_transformer
 
 texts = st.text(max_size=80) | st.lists(st.sampled_from(["wheel", "water", "unturnable", "…", "\n"])).map(" ".join)
 
@@ -55,3 +60,75 @@ async def test_long_texts_leave_the_event_loop_free(tokenizer_json: str) -> None
         await asyncio.sleep(0)
     assert turns > 3
     assert (await tokenizing).truncated.all()
+
+
+# -- the tokens of a prompt
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["special tokens", "none"])
+def prompted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prompted")
+    save_prompted(path, has_special_tokens=request.param)
+    return path
+
+
+# What transformers warns of depends on its version.
+@pytest.mark.filterwarnings("ignore")
+def test_a_prompt_is_counted_as_sentence_transformers_counts_it(prompted: Path) -> None:
+    tokenizer_json = (prompted / "tokenizer.json").read_text("utf-8")
+    tokenizer = TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False)
+    transformer: Any = sentence_transformer(prompted)[0]
+    for name, prompt in PROMPTS.items():
+        if not tokenizer.rust.encode(prompt).ids:
+            continue  # of which sentence-transformers raises IndexError, or knows no length
+        features = transformer.preprocess(["w20 w21", "w22"], prompt=prompt)
+        tokenized = tokenizer.tokenize(["w20 w21", "w22"], prompt)
+        assert tokenized.sequences[0].tolist() == features["input_ids"][0].tolist()
+        assert tokenized.skip == (features["prompt_length"] if prompt else 0), name
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(deadline=None)
+@given(st.text(max_size=30) | st.lists(st.sampled_from([END, "<|im_end|>", "the", " ", "\n"])).map("".join))
+def test_a_prompt_in_bytes_is_counted_as_transformers_would(byte_level: tuple[TextTokenizer, Any], prompt: str) -> None:
+    tokenizer, oracle = byte_level
+    ids = oracle([prompt], truncation=True, max_length=MAX_LENGTH)["input_ids"][0]
+    expected = len(ids) - (ids[-1] in oracle.all_special_ids) if prompt else 0
+    assert tokenizer.tokenize(["text"], prompt).skip == expected
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> tuple[TextTokenizer, Any]:
+    """A tokenizer that puts a special token after each text and none before it; and transformers' own of it."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
+
+    path = tmp_path_factory.mktemp("bytes")
+    write_tokenizer(path, additional_special_tokens=["<|im_start|>", "<|im_end|>"])
+    tokenizer_json = (path / "tokenizer.json").read_text("utf-8")
+    oracle: Any = AutoTokenizer.from_pretrained(path)
+    return TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False), oracle
+
+
+@pytest.mark.parametrize(("prompt", "skip"), [("w7 w8 ", 3), ("w7", 2), (" ", 1), ("", 0)])
+def test_a_special_token_in_front_counts_and_one_at_the_end_does_not(tmp_path: Path, prompt: str, skip: int) -> None:
+    save_prompted(tmp_path)
+    tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
+    assert TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], prompt).skip == skip
+    assert TextTokenizer(tokenizer_json, MAX_LENGTH).tokenize(["w9"], prompt).skip == 0
+
+
+def test_a_prompt_without_tokens_skips_nothing(tmp_path: Path) -> None:
+    save_prompted(tmp_path, has_special_tokens=False)
+    tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
+    assert TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], " ").skip == 0
+
+
+async def test_texts_that_are_cut_keep_the_prompts_tokens(tmp_path: Path) -> None:
+    save_prompted(tmp_path)
+    tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
+    tokenizer = TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False)
+    tokenized = await tokenizer(["w9 " * 100, "w9"], "w7 w8 ")
+    assert [len(ids) for ids in tokenized.sequences] == [MAX_LENGTH, 5]
+    assert tokenized.skip == 3
+    longest = await tokenizer(["w9"], "w7 " * 100)
+    assert (longest.sequences[0].size, longest.skip) == (MAX_LENGTH, MAX_LENGTH - 1)

@@ -18,6 +18,7 @@ class Head:
     task: str = "score"
     dim: int = 1
     pooling: str = "last_token"
+    include_prompt: bool = True
     normalize: bool = False
     dtypes: tuple[str, ...] = ("f32",)
     pair_template: PairTemplate | None = None
@@ -51,7 +52,13 @@ def test_the_spec_says_what_the_checkpoint_says(minilm: Engine) -> None:
     assert (spec.dim, spec.max_length, spec.pooling, spec.normalize) == (384, 256, "mean", True)
     assert spec.max_length_source == "sentence_bert_config.json max_seq_length"
     assert (spec.tasks, spec.dtypes, spec.default_dtype) == (("embed",), ("f32", "f16"), "f32")
-    assert (spec.num_segments, spec.pair_template) == (2, None)
+    assert (spec.num_segments, spec.pair_template, spec.include_prompt) == (2, None, True)
+
+
+def test_clients_are_told_that_prompts_are_left_out_of_the_pooling(minilm: Engine) -> None:
+    spec = spec_of(minilm, head=Head(task="embed", dim=384, pooling="mean", include_prompt=False))
+    assert not spec.include_prompt
+    assert decode_spec(encode_spec(spec)) == spec
 
 
 def test_a_full_reply_fits_the_servers_max_payload(minilm: Engine) -> None:

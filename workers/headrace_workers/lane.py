@@ -187,3 +187,9 @@ class _Queued:
 
     def read(self) -> StepResult:
         return StepResult(self.rows.numpy(), (time.perf_counter() - self.started_s) * 1000)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a step failed for want of memory, on the device or on the host."""
+    # torch has a class for its devices alone; on the host its allocator raises a RuntimeError.
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)

@@ -68,6 +68,7 @@ def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str
         max_length=checkpoint.max_length,
         max_length_source=checkpoint.max_length_source,
         pooling=checkpoint.pooling,
+        include_prompt=checkpoint.include_prompt,
         normalize=checkpoint.normalize,
         prompts=dict(checkpoint.prompts),
         default_prompt=checkpoint.default_prompt,

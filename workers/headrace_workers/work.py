@@ -108,12 +108,14 @@ def prepare(works: tuple[Work, ...]) -> RaggedBatch:
     """Pack the runnable sequences of all works, in their order, into one ragged batch."""
     sequences: list[TokenIds] = []
     segments: list[NDArray[np.uint8]] = []
+    skips: list[int] = []
     for work in works:
         sequences += _runnable(work, work.chunk.token_ids)
         ids = work.chunk.segment_ids
         segments += _runnable(work, np.zeros(work.chunk.num_tokens, np.uint8) if ids is None else ids)
+        skips += [work.chunk.options.skip] * len(work.runnable)
     has_segments = any(work.chunk.segment_ids is not None for work in works)
-    return pack(sequences, segments if has_segments else None)
+    return pack(sequences, segments if has_segments else None, skips if any(skips) else None)
 
 
 def _runnable(work: Work, flat: NDArray[_Scalar]) -> list[NDArray[_Scalar]]:
@@ -123,32 +125,33 @@ def _runnable(work: Work, flat: NDArray[_Scalar]) -> list[NDArray[_Scalar]]:
 
 def _check_chunk(chunk: Chunk, spec: ModelSpec) -> None:
     """Refuse a chunk that was not made for this model or within its limits."""
-
-    def refused(code: ErrorCode, text: str) -> Refused:
-        return Refused(code, text, chunk_id=chunk.id)
-
     if chunk.model != spec.name or chunk.fingerprint != spec.fingerprint:
         asked, served = f"{chunk.model}/{chunk.fingerprint}", f"{spec.name}/{spec.fingerprint}"
-        raise refused(
-            ErrorCode.MODEL_MISMATCH, f"made for {asked}, this worker serves {served}: read the ModelSpec anew"
-        )
-    if chunk.task not in spec.tasks:
-        raise refused(ErrorCode.INVALID, f"task {chunk.task!r}: {spec.name} can {', '.join(spec.tasks)}")
-    options = chunk.options
-    if options.dtype not in spec.dtypes:
-        raise refused(
-            ErrorCode.INVALID, f"opt.dtype {options.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}"
-        )
-    if options.dim is not None and options.dim > spec.dim:
-        raise refused(ErrorCode.INVALID, f"opt.dim {options.dim}: rows of {spec.name} have {spec.dim} dimensions")
+        text = f"made for {asked}, this worker serves {served}: read the ModelSpec anew"
+        raise Refused(ErrorCode.MODEL_MISMATCH, text, chunk_id=chunk.id)
+    impossible = _impossible(chunk, spec)
+    if impossible is not None:
+        raise Refused(ErrorCode.INVALID, impossible, chunk_id=chunk.id)
     if chunk.num_tokens > spec.max_chunk_tokens:
-        raise refused(
-            ErrorCode.TOO_LONG, f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}"
-        )
+        text = f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}"
+        raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
     if chunk.num_sequences > spec.max_chunk_items:
-        raise refused(
-            ErrorCode.TOO_LONG, f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}"
-        )
+        text = f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}"
+        raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
+
+
+def _impossible(chunk: Chunk, spec: ModelSpec) -> str | None:
+    """What the chunk asks for that the model cannot do."""
+    options = chunk.options
+    if chunk.task not in spec.tasks:
+        return f"task {chunk.task!r}: {spec.name} can {', '.join(spec.tasks)}"
+    if options.dtype not in spec.dtypes:
+        return f"opt.dtype {options.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}"
+    if options.dim is not None and options.dim > spec.dim:
+        return f"opt.dim {options.dim}: rows of {spec.name} have {spec.dim} dimensions"
+    if options.skip and spec.include_prompt:
+        return f"opt.skip {options.skip}: {spec.name} leaves no prompt out of the pooling"
+    return None
 
 
 def _bad_items(chunk: Chunk, spec: ModelSpec) -> tuple[BadItem, ...]:
@@ -157,6 +160,9 @@ def _bad_items(chunk: Chunk, spec: ModelSpec) -> tuple[BadItem, ...]:
         int(i): BadItem(int(i), ErrorCode.TOO_LONG, f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}")
         for i in np.flatnonzero(chunk.lengths > spec.max_length)
     }
+    for i in map(int, np.flatnonzero(chunk.lengths <= chunk.options.skip)):
+        text = f"{chunk.lengths[i]} tokens: opt.skip {chunk.options.skip} leaves none of them to pool"
+        bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
     for i, largest in _outside(chunk, chunk.token_ids, spec.vocab_size):
         text = f"token id {largest}: the vocabulary ends at {spec.vocab_size - 1}"
         bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))

@@ -22,7 +22,7 @@ from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
 from headrace_workers.errors import DeviceFailed, WorkerError
 from headrace_workers.hold import Hold
-from headrace_workers.lane import Lane, StepResult
+from headrace_workers.lane import Lane, StepResult, is_out_of_memory
 from headrace_workers.pull import Puller, PullHooks, PullLimits
 from headrace_workers.purse import Purse
 from headrace_workers.schedule import Plan, Scheduler
@@ -262,9 +262,10 @@ class Worker:
             self._arrived.set()
             return
         (work,) = works
-        if not await self._lane.probe():
+        # What found no memory may find it in another process; by itself it is no poison until that has failed as well.
+        if is_out_of_memory(error) or not await self._lane.probe():
             # Blaming the work would empty the queue into the dead letters.
-            raise DeviceFailed(f"the device fails even on one token, so it is given up: {error!r}")
+            raise DeviceFailed(f"the device fails on one chunk or even one token, so it is given up: {error!r}")
         code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL
         poison = Refused(code, f"the engine failed on it: {error!r}", chunk_id=work.chunk.id, is_poison=True)
         await self._answers.refuse(work.delivery, poison)

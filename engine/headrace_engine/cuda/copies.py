@@ -10,11 +10,12 @@ import numpy.typing as npt
 import torch
 
 from headrace_engine.batch import RaggedBatch
+from headrace_engine.block import join, num_bytes, split
 from headrace_engine.lazy import LazyTensor
 from headrace_engine.staging import Staging
 
-# One buffer is filled while the copies of two batches in flight still read theirs.
-_DEPTH = 3
+# A batch and its rows may be of one size; two batches are in flight, a third is filled, and rows are read meanwhile.
+_DEPTH = 8
 
 
 class Copies:
@@ -40,27 +41,12 @@ class Copies:
         Returns:
             The batch with its tensors on the device, whose `host_cu_seqlens` and `order` are those of the host's.
         """
-        ids = [batch.token_ids, batch.positions, *([] if batch.segment_ids is None else [batch.segment_ids])]
-        # The 8-byte ids first, so that all are aligned.
-        parts = [part.view(torch.uint8) for part in (*ids, batch.cu_seqlens)]
-        sizes = [len(part) for part in parts]
-        lease = self._staging.lease(sum(sizes))
-        staged = torch.cat(parts, out=lease.view((sum(sizes),), torch.uint8))
-        whole = staged.to(self.device, non_blocking=True)
+        size = num_bytes(batch)
+        lease = self._staging.lease(size)
+        block = join(batch, lease.view((size,), torch.uint8)).to(self.device, non_blocking=True)
         lease.guard(record())
         lease.release()
-        *ids_there, cu_seqlens = (
-            part.view(source.dtype) for part, source in zip(whole.split(sizes), (*ids, batch.cu_seqlens), strict=True)
-        )
-        return RaggedBatch(
-            token_ids=ids_there[0],
-            positions=ids_there[1],
-            cu_seqlens=cu_seqlens,
-            host_cu_seqlens=batch.host_cu_seqlens,
-            max_seqlen=batch.max_seqlen,
-            segment_ids=ids_there[2] if len(ids_there) > 2 else None,
-            order=batch.order,
-        )
+        return split(block, batch)
 
     def write(self, destination: torch.Tensor, source: torch.Tensor) -> None:
         """Queue a copy over a tensor of the device, on the current CUDA stream; `source` may be changed at once."""

@@ -49,7 +49,9 @@ def load(
     elif config.graphs is None or config.max_graph_tokens == 0:
         runner = CudaRunner(CudaEager(model, backend, copies), None, copies)
     else:
-        captures = CudaGraphs(model, backend, copies, has_segments=limits.num_segments > 1)
+        captures = CudaGraphs(
+            model, backend, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
+        )
         buckets = Buckets(
             max_tokens=config.max_graph_tokens,
             max_length=limits.max_length,

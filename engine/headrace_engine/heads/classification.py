@@ -15,10 +15,13 @@ import torch
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.heads.chat_template import ChatTemplate
 from headrace_engine.heads.classifiers import Classifier, Layer, read_classifier
+from headrace_engine.heads.pair_text import find_pair_text
 from headrace_engine.models import Encoder, EncoderConfig
 from headrace_engine.modules import Modules
 from headrace_engine.output import Dtype, ScoreActivation
+from headrace_engine.pair_template import PairTemplate
 from headrace_engine.pooling import Pooling, pool
 from headrace_engine.score_activation import find_activation
 from headrace_engine.weights import WeightSource
@@ -31,11 +34,13 @@ class ClassificationConfig:
     Attributes:
         classifier: What its family puts on top of the encoder.
         activation: What makes a score of a logit.
-        files: Those that say so, besides config.json.
+        chat: How a pair becomes one text; None where the tokenizer joins pairs.
+        files: Those that say so, besides config.json and the tokenizer's.
     """
 
     classifier: Classifier
     activation: ScoreActivation
+    chat: ChatTemplate | None
     files: tuple[Path, ...]
 
     @property
@@ -74,14 +79,15 @@ class ClassificationConfig:
         return ("f32",)
 
     @property
-    def pair_template(self) -> None:
-        """The tokenizer joins pairs."""
-        return None
+    def pair_template(self) -> PairTemplate | None:
+        """How a pair becomes one text; None where the tokenizer joins pairs."""
+        return None if self.chat is None else self.chat.pair
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """None of its own."""
-        return MappingProxyType({})
+        """The instruction that stands in the text if the caller gives none, under the name "default"."""
+        instruction = None if self.chat is None else self.chat.instruction
+        return MappingProxyType({} if instruction is None else {"default": instruction})
 
     @classmethod
     def read(cls, modules: Modules, config: EncoderConfig) -> "ClassificationConfig":
@@ -89,12 +95,18 @@ class ClassificationConfig:
 
         Raises:
             CheckpointError: A field is missing or of the wrong type.
-            UnsupportedModel: The family has no such head, it gives more than one score, or the activation is unknown.
+            UnsupportedModel: The family has no such head, it gives more than one score, the activation is unknown, or a
+                chat template does more than put text around the query and the document.
         """
         document = Document.read(modules.transformer / "config.json")
         _check_labels(document)
         found = find_activation(modules, document)
-        return cls(classifier=read_classifier(document, config), activation=found.activation, files=found.files)
+        return cls(
+            classifier=read_classifier(document, config),
+            activation=found.activation,
+            chat=find_pair_text(modules),
+            files=found.files,
+        )
 
     def load(self, weights: WeightSource, encoder: Encoder, device: torch.device) -> "Classification":  # noqa: ARG002 - heads that need them share this signature
         """Take the head's tensors.

@@ -114,15 +114,18 @@ def _read_qwen3(document: Document, width: int) -> Classifier:
     return Classifier(pooling="last_token", pad_token_id=document.get("pad_token_id", int), take=take)
 
 
+_read_bert = _on_first_token("pooler.dense", torch.tanh, "classifier")
 _read_roberta = _on_first_token("classifier.dense", torch.tanh, "classifier.out_proj")
 _FAMILIES: Mapping[str, Callable[[Document, int], Classifier]] = MappingProxyType(
     {
-        "bert": _on_first_token("pooler.dense", torch.tanh, "classifier"),
+        "bert": _read_bert,
         "roberta": _read_roberta,
         "xlm-roberta": _read_roberta,
         "camembert": _read_roberta,
         "mpnet": _read_roberta,
         "distilbert": _on_first_token("pre_classifier", F.relu, "classifier"),
+        "gte": _read_bert,
+        "new": _read_bert,
         "modernbert": _read_modernbert,
         "qwen3": _read_qwen3,
     }

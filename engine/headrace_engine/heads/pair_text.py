@@ -1,7 +1,10 @@
-"""How a pair becomes the text that a language model answers.
+"""How a pair becomes the text that a language model answers or scores.
 
-It knows where a checkpoint says so, and the one format that may go without saying. It does not know what the answer is.
+It knows where a checkpoint says so, and the one format that may go without saying. It does not know what becomes of the
+text.
 """
+
+from typing import Any
 
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
@@ -38,8 +41,7 @@ def read_pair_text(modules: Modules, *, are_yes_and_no: bool) -> ChatTemplate:
     """
     directory = modules.transformer
     _check_modalities(modules)
-    prompts = Prompts.read(modules.file.parent)
-    chat = read_chat_template(directory, is_prompted=prompts.default is not None)
+    chat = _read_template(modules)
     if chat is None and are_yes_and_no:
         chat = QWEN3_RERANKER
     if chat is None:
@@ -48,21 +50,57 @@ def read_pair_text(modules: Modules, *, are_yes_and_no: bool) -> ChatTemplate:
             "use a model that has one"
         )
         raise UnsupportedModel(message)
-    if any(prompts.texts.values()) and "{instruction}" not in chat.pair.body:
-        message = (
-            f"{directory}: prompts {sorted(prompts.texts)} are not supported beside a chat template that has no place "
-            "for them: use another model"
-        )
-        raise UnsupportedModel(message)
+    _check_prompts(modules, chat)
     return chat
 
 
-def _check_modalities(modules: Modules) -> None:
+def find_pair_text(modules: Modules) -> ChatTemplate | None:
+    """Find the chat template with which sentence-transformers joins the pairs of a classifier; None where it has none.
+
+    Without modules.json a template is used if there is one, and beside it only if modality_config says so: from before
+    that field the tokenizer joins pairs (base/modules/transformer.py, version 6.2).
+
+    Args:
+        modules: The checkpoint's.
+
+    Raises:
+        CheckpointError: A file is malformed.
+        UnsupportedModel: The template is no text around the query and the document.
+    """
+    modalities = _modalities(modules)
+    if "message" not in modalities if modalities is not None else modules.steps is not None:
+        return None
+    chat = _read_template(modules)
+    if chat is not None:
+        _check_prompts(modules, chat)
+    return chat
+
+
+def _read_template(modules: Modules) -> ChatTemplate | None:
+    prompts = Prompts.read(modules.file.parent)
+    return read_chat_template(modules.transformer, is_prompted=prompts.default is not None)
+
+
+def _check_prompts(modules: Modules, chat: ChatTemplate) -> None:
+    prompts = Prompts.read(modules.file.parent)
+    if any(prompts.texts.values()) and "{instruction}" not in chat.pair.body:
+        message = (
+            f"{modules.transformer}: prompts {sorted(prompts.texts)} are not supported beside a chat template that has "
+            "no place for them: use another model"
+        )
+        raise UnsupportedModel(message)
+
+
+def _modalities(modules: Modules) -> dict[str, Any] | None:
     file = modules.transformer / "sentence_bert_config.json"
-    modalities = Document.read(file).get("modality_config", dict) if file.is_file() else None
+    return Document.read(file).get("modality_config", dict) if file.is_file() else None
+
+
+def _check_modalities(modules: Modules) -> None:
+    modalities = _modalities(modules)
     if modalities is not None and "message" not in modalities:
         message = (
-            f"{file}: modality_config={modalities!r} without message, so that no chat template is used, is not "
-            "supported: use another model"
+            f"{modules.transformer / 'sentence_bert_config.json'}: modality_config={modalities!r} without message, so "
+            "that no chat template is used, is not supported: use another model"
         )
         raise UnsupportedModel(message)

@@ -161,7 +161,7 @@ class Pipeline:
 
     def __call__(self, hidden: torch.Tensor, batch: RaggedBatch) -> torch.Tensor:
         """[T, D] → [N, dim] float32."""
-        rows = pool(hidden, batch.cu_seqlens, self.pooling)
+        rows = pool(hidden, batch.cu_seqlens, self.pooling, batch.skips)
         for step in self.steps:
             rows = step(rows)
         return rows

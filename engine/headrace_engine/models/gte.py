@@ -22,6 +22,7 @@ _IGNORED = (
     "embeddings.position_ids",  # a constant 0, 1, 2, …
     "pooler.",  # reads the first token for classifiers; sentence pooling takes the encoder's rows instead
     "lm_head.",  # of pre-training, which reads the encoder's rows and changes none
+    "classifier.",  # weighs tokens for sparse retrieval in gte-multilingual-base; a head that scores takes its own
 )
 # What each configuration class takes where the file leaves a field out.
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

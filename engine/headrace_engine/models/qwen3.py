@@ -210,8 +210,8 @@ class _Layer:
         query, key, value = heads.split(counts, dim=1)
         query, key = rotation(self.query_norm(query)), rotation(self.key_norm(key))
         rows = rows + self.attended(attention.run(query, key, value, self.shape).flatten(1))
-        inner, gate = self.up(self.attended_norm(rows)).chunk(2, dim=-1)
-        return rows + self.down(self.activation(inner) * gate)
+        gate, inner = self.up(self.attended_norm(rows)).chunk(2, dim=-1)
+        return rows + self.down(self.activation(gate) * inner)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
