@@ -2,6 +2,7 @@
 #   make demo   embed real sentences through a real nats-server
 #   make test   the whole test suite        make check  ruff and mypy
 #   make bench  speed, as a table and JSON  make dev    the environment only, for your editor
+#   make gpu-check  check and measure the engine on a CUDA device; without one, what can be on a CPU
 #   make lock   write requirements.lock anew from pyproject.toml
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench dev lock clean
+.PHONY: demo test check bench gpu-check dev lock clean
 
 demo: .venv/.demo
 	$(BIN)/headrace demo
@@ -26,6 +27,9 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python bench/first.py $(ARGS)
+
+gpu-check: .venv/.dev
+	$(BIN)/python bench/gpu_check.py $(ARGS)
 
 dev: .venv/.dev
 

@@ -8,6 +8,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import torch
@@ -117,7 +118,7 @@ _CLASSES = ((torch.cuda.Stream, FakeStream), (torch.cuda.Event, FakeEvent), (tor
 
 def installed(monkeypatch: Any) -> Runtime:
     """Put the runtime in the place of torch.cuda's."""
-    runtime = Runtime()
+    runtime, handles = Runtime(), count(1)
 
     def new_stream(*_: Any) -> FakeStream:
         runtime.streams.append(FakeStream(runtime, f"stream {len(runtime.streams)}"))
@@ -137,7 +138,8 @@ def installed(monkeypatch: Any) -> Runtime:
         "CUDAGraph": lambda: FakeGraph(runtime),
         "stream": stream,
         "current_stream": lambda _: runtime.current or FakeStream(runtime, "default"),
-        "graph_pool_handle": lambda: (0, 1),
+        # Every pool is a new one: one that no graph is left in takes no other.
+        "graph_pool_handle": lambda: (0, next(handles)),
         "memory_reserved": lambda _: 0,
     }
     for real, fake_class in _CLASSES:

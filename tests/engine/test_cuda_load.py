@@ -23,7 +23,7 @@ from .vectors import random_ids
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
-    monkeypatch.setattr(cuda_load, "_capturable", lambda name, *_: None if name == "sdpa" else ReplannedBackend())
+    monkeypatch.setattr(cuda_load, "capturable", lambda name, *_: None if name == "sdpa" else ReplannedBackend())
     return installed(monkeypatch)
 
 

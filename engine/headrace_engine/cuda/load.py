@@ -43,7 +43,7 @@ def load(
             that it cannot have.
     """
     copies = Copies(device)
-    backend = _capturable(attention, model, config, dtype, device)
+    backend = capturable(attention, model, config, dtype, device)
     if backend is None:
         runner = CudaRunner(CudaEager(model, SdpaBackend(), copies), None, copies)
     elif config.graphs is None or config.max_graph_tokens == 0:
@@ -77,9 +77,14 @@ def _refusal(num_sequences: int, length: int, reason: str) -> str:
     return f"warm_up has {num_sequences} sequences of {length} tokens, for which there can be no graph: {reason}"
 
 
-def _capturable(
+def capturable(
     name: str, model: Model, config: EngineConfig, dtype: torch.dtype, device: torch.device
 ) -> CapturableBackend | None:
+    """Make the backend of a name, with what it compiles compiled; None where its launches cannot be captured.
+
+    Raises:
+        UnsupportedModel: It cannot be imported, or cannot run the model.
+    """
     match name:
         case "fa2" | "fa3":
             flashinfer = FlashInferConfig(
