@@ -16,7 +16,7 @@ from headrace_engine.attention.varlen import VarlenBackend
 from headrace_engine.buckets import Buckets
 from headrace_engine.config import EngineConfig
 from headrace_engine.cuda.copies import Copies
-from headrace_engine.cuda.graph import CudaGraphs
+from headrace_engine.cuda.graph import CudaCaptures
 from headrace_engine.cuda.load import capturable, load
 from headrace_engine.cuda.runner import CudaRunner
 from headrace_engine.graphs import Graphs
@@ -127,7 +127,7 @@ def assemble(
 ) -> Graphing:
     """Put a runner together as the engine's `load` does, but with an attention backend that it does not know."""
     copies = Copies(device)
-    captures = CudaGraphs(
+    captures = CudaCaptures(
         model, attention, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
     )
     buckets = buckets_of(limits, config, bakes_max_seqlen=attention.bakes_max_seqlen)

@@ -117,7 +117,7 @@ class Usage:
     Attributes:
         tokens: tokens that ran.
         queue_ms: from the moment the broker stored the chunk to the start of its step.
-        run_ms: duration of the step that it ran in.
+        run_ms: from the moment its step was handed to the device until the rows were there.
         batch_tokens: tokens of that step, other callers' included.
     """
 

@@ -13,6 +13,7 @@ from headrace_engine.errors import (
     CheckpointError,
     DeviceNotFound,
     EngineError,
+    Misconfigured,
     ModelNotFound,
     UnsupportedModel,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "GraphConfig",
     "GraphCounters",
     "LazyTensor",
+    "Misconfigured",
     "ModelNotFound",
     "OutputOptions",
     "PairTemplate",

@@ -25,7 +25,8 @@ class EngineConfig:
         attention: What computes attention, or "auto", which is the best known for the device and the model.
         graphs: Which CUDA graphs there may be; None captures none. A CPU has none anyway.
         max_graph_tokens: Batches of more tokens run eagerly: their launches are hidden behind the work.
-        warm_up: Batches to capture a graph for before the first one comes, each as (sequences, tokens of each).
+        warm_up: Batches to capture a graph for before the first one comes, each as (sequences, tokens of each). Where
+            there are no graphs, there is nothing to do for them.
 
     Raises:
         ValueError: A field holds a value outside these.

@@ -4,13 +4,17 @@ It knows files, fields and types. It does not know what any field means.
 """
 
 import json
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from headrace_engine.errors import CheckpointError
 
 T = TypeVar("T")
+# Far beyond any vocabulary, width or context; what is above would fill the memory before a tensor is missed.
+MAX_SIZE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +42,26 @@ class Document:
             raise CheckpointError(message)
         return cls(path, values)
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> "Document":
+        """The same with these values for fields that are absent or null."""
+        stated = {field: value for field, value in self.values.items() if value is not None}
+        return Document(self.path, {**self.values, **defaults, **stated})
+
     def get(self, field: str, kind: type[T]) -> T | None:
         """Read a field that may be absent or null, which are both None.
 
         Raises:
-            CheckpointError: It holds a value of another type.
+            CheckpointError: It holds a value of another type, or a number that is not finite.
         """
         value = self.values.get(field)
-        # JSON writes 1.0 as 1; and Python counts true as an int, which no field here means.
-        if kind is float and type(value) is int:
+        if value is not None and not _is_a(value, kind):
+            expected = f"{kind.__name__}{' and finite' if kind is float else ''}"
+            message = f"{self.path}: {field}={value!r} should be of type {expected}: correct the file"
+            raise CheckpointError(message)
+        # JSON writes 1.0 as 1.
+        if kind is float and value is not None:
             value = float(value)
-        if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
-            return value
-        message = f"{self.path}: {field}={value!r} should be of type {kind.__name__}: correct the file"
-        raise CheckpointError(message)
+        return cast("T | None", value)
 
     def require(self, field: str, kind: type[T]) -> T:
         """Read a field that must be there.
@@ -65,18 +75,43 @@ class Document:
             raise CheckpointError(message)
         return value
 
+    def require_size(self, field: str) -> int:
+        """Read a field that must be there and says how many there are of something, or how wide it is.
+
+        Raises:
+            CheckpointError: It is missing, null, of another type, less than 1 or beyond all bounds.
+        """
+        size = self.require(field, int)
+        if not 1 <= size <= MAX_SIZE:
+            message = (
+                f"{self.path}: {field}={size} should be between 1 and {MAX_SIZE}: "
+                "take the file from the original checkpoint"
+            )
+            raise CheckpointError(message)
+        return size
+
+
+def _is_a(value: object, kind: type) -> bool:
+    # Python counts true as an int, which no field here means.
+    if isinstance(value, bool):
+        return kind is bool
+    if kind is float and isinstance(value, (int, float)):
+        # Python reads NaN and Infinity, which JSON does not know; and an int may be too large for a float.
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, kind)
+
 
 def read_json(path: Path) -> Any:
     """Read any JSON file.
 
     Raises:
-        CheckpointError: It is missing or not JSON.
+        CheckpointError: It is missing, not JSON, or nested too deep to be read.
     """
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         message = f"{path} is missing: download the whole checkpoint"
         raise CheckpointError(message) from None
-    except ValueError as error:
-        message = f"{path} is not JSON ({error}): download the checkpoint again"
+    except (ValueError, RecursionError) as error:
+        message = f"{path} is not JSON that can be read ({error}): download the checkpoint again"
         raise CheckpointError(message) from error

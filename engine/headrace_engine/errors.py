@@ -3,6 +3,7 @@
     EngineError
     ├── ModelNotFound           the model argument names nothing that can be loaded
     ├── DeviceNotFound          the device asked for is not there
+    ├── Misconfigured           a setting that this model cannot have on this device
     ├── CheckpointError         a model directory that is incomplete or contradicts itself
     │   └── UnsupportedModel    a sound checkpoint of a kind this engine cannot run
     └── BatchError              a batch that cannot be run
@@ -23,6 +24,10 @@ class ModelNotFound(EngineError):
 
 class DeviceNotFound(EngineError):
     """The device asked for is not on this machine, or this build of torch cannot use it."""
+
+
+class Misconfigured(EngineError):
+    """`EngineConfig` asks for what this model cannot have on this device."""
 
 
 class CheckpointError(EngineError):

@@ -76,7 +76,7 @@ def explain(
         *_model(checkpoint),
         *_weights(checkpoint, dtype),
         Fact("device", str(device)),
-        Fact("dtype", _name(dtype), _dtype_reason(config, device)),
+        Fact("dtype", _name(dtype), _dtype_reason(config, device, dtype)),
         *(Fact("layers ask for", text(shape)) for shape in shapes),
         *_attention(case, config, missing),
     )
@@ -87,7 +87,7 @@ def text(shape: AttentionShape) -> str:
     keys = "" if shape.num_kv_heads == shape.num_heads else f", of keys {shape.num_kv_heads}"
     sight = "tokens see those before them" if shape.causal else "tokens see both sides"
     reach = "" if shape.window is None else f", {shape.window} tokens far"
-    bias = ", with a bias by position" if shape.has_bias else ""
+    bias = ", with a bias by position" if shape.has_position_bias else ""
     return f"{shape.num_heads} heads of {shape.head_dim}{keys}; {sight}{reach}{bias}"
 
 
@@ -163,10 +163,15 @@ def _graphs(case: Case, config: EngineConfig, choice: Choice) -> Iterator[Fact]:
     )
 
 
-def _dtype_reason(config: EngineConfig, device: DeviceFacts) -> str:
+def _dtype_reason(config: EngineConfig, device: DeviceFacts, dtype: torch.dtype) -> str:
     if config.dtype != AUTO:
-        return "it was asked for by name"
-    return "the default on CUDA devices" if device.kind == "cuda" else "the faster one here, as just measured"
+        reason = "it was asked for by name"
+    else:
+        reason = "the default on CUDA devices" if device.kind == "cuda" else "the faster one here, as just measured"
+    # CUDA C++ Programming Guide, Feature Support per Compute Capability.
+    if dtype == torch.bfloat16 and device.capability is not None and device.capability < (8, 0):
+        reason += "; devices below compute capability 8.0 have no native bfloat16: compare with dtype='float32'"
+    return reason
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -33,7 +33,7 @@ class CapturedGraph(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """The device memory that is its own; it never changes."""
+        """The device memory that its capture has added; it never changes."""
 
     def replay(self, padded: RaggedBatch) -> torch.Tensor:
         """Run a batch on the CPU of exactly the key's sizes: [key.num_sequences, dim] float32, in packed order.
@@ -60,7 +60,9 @@ class GraphConfig:
     """How many graphs there may be, and when they are captured.
 
     Attributes:
-        max_bytes: The most device memory of all graphs together; while one is captured, it comes on top.
+        max_bytes: The most device memory that the captures of all graphs there are have added; while one is captured,
+            it comes on top. What a released graph leaves stays with the pool that all share, for those captured after
+            it: so this bounds how far the pool grows, and `max_graph_tokens` how much one graph takes.
         max_graphs: The most graphs.
         defer_s: How long a key may wait for an idle moment; a hit after that captures it, busy or not. With 0 the
             second hit does.
@@ -97,7 +99,7 @@ class GraphCounters:
         replays: Runs that replayed a graph.
         captures: Graphs captured and kept.
         failed_captures: Captures that raised, found no memory, or gave a graph larger than the cap.
-        evictions: Graphs released to make room for others.
+        evictions: Graphs released to make room for others, in the pool that all share.
     """
 
     eager_too_large: int = 0
@@ -163,7 +165,7 @@ class Graphs:
 
     @property
     def num_bytes(self) -> int:
-        """The device memory of their own that they hold now."""
+        """The device memory that their captures have added."""
         return self._num_bytes
 
     def run(self, batch: RaggedBatch) -> torch.Tensor:

@@ -61,7 +61,7 @@ class Weights:
         """
         weights = cls(path, dtype, device or torch.device("cpu"))
         with ExitStack() as failed:
-            failed.push(weights._files)
+            failed.push(weights)
             for file in weight_files(path):
                 weights._add(file, prefixes)
             failed.pop_all()

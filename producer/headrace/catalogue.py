@@ -87,6 +87,8 @@ class Catalogue:
             ModelNotFound: it is not published, or none was named and there is not exactly one.
             InputError: it is no model name, or the model cannot do the task.
         """
+        if not isinstance(name, str | None):
+            raise InputError(f"model is {name!r}: pass the name that it is served by, a str")
         known = self._models.get((self._defaults.get(task) if name is None else name) or "")
         model = known or await self._find(name, task)
         if task not in model.spec.tasks:
@@ -115,7 +117,9 @@ class Catalogue:
         if not names:
             raise _unable(specs, task, specs)
         if len(names) > 1:
-            raise ModelNotFound(f"the fleet serves {', '.join(names)}: say which with model=")
+            raise ModelNotFound(
+                f"the fleet serves {', '.join(names)}: say which with model= (--model on the command line)"
+            )
         return names[0]
 
     async def _read(self, name: str) -> Model:
@@ -146,5 +150,7 @@ def _unable(asked: list[ModelSpec], task: Task, fleet: list[ModelSpec]) -> Input
     """What to say when none of the models that were asked can do the task."""
     abilities = ", ".join(f"{spec.name} can {' and '.join(spec.tasks)}" for spec in asked)
     able = ", ".join(spec.name for spec in fleet if task in spec.tasks)
-    advice = f"say model={able}" if able else f"no model of the fleet can: {_HOW_TO_START}"
+    advice = (
+        f"say model={able} (--model on the command line)" if able else f"no model of the fleet can: {_HOW_TO_START}"
+    )
     return InputError(f"{abilities}, not {task}: {advice}")

@@ -9,7 +9,7 @@ from headrace.result import Gathered, Result
 class Embeddings(Result):
     """Vectors in the order of the texts: [n, dim], or [dim] for a single text; `b1` vectors are ⌈dim / 8⌉ bytes.
 
-    An ordinary NumPy array with three attributes more; arrays computed from it have them empty.
+    A NumPy array with three attributes more, for which the rules of Result hold.
 
     Attributes:
         usage: what the call cost.

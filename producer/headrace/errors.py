@@ -84,8 +84,8 @@ class ItemsFailed(HeadraceError):
 
     def __init__(self, errors: Mapping[int, ItemError], sent: str, missing: str) -> None:
         index, first = next(iter(errors.items()))
-        what = f"{len(errors)} {sent} have no {missing}"
-        super().__init__(f"{what}; the first is {sent}[{index}]: {first.code}: {first.text}")
+        what = f"1 {sent.removesuffix('s')} has" if len(errors) == 1 else f"{len(errors)} {sent} have"
+        super().__init__(f"{what} no {missing}; the first is {sent}[{index}]: {first.code}: {first.text}")
         self.errors = errors
 
 

@@ -1,7 +1,8 @@
 """A nats-server and a worker as children of this process: for laptops, demos and tests.
 
 Knows how to start, watch and stop them. Both run in sessions of their own, so that Ctrl-C in a terminal reaches only
-the parent, which then stops them in the right order.
+the parent, which then stops them in the right order. A parent that is killed by SIGKILL stops nothing: they run on, and
+must be stopped by hand.
 """
 
 import os

@@ -35,6 +35,8 @@ class CallOptions(ABC):
     def __post_init__(self) -> None:
         if self.priority not in PRIORITIES:
             raise InputError(f"priority is {self.priority!r}: choose one of {', '.join(PRIORITIES)}")
+        _require_bool("truncate", self.truncate)
+        _require_bool("strict", self.strict)
         if self.timeout is not None and not (_is_number(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise InputError(f"timeout is {self.timeout!r}: it must be a number of seconds above 0")
 
@@ -77,6 +79,12 @@ class EmbedOptions(CallOptions):
     dtype: Dtype | None = None
     normalize: bool | None = None
 
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is another class than the one that this method was written in.
+        CallOptions.__post_init__(self)
+        if self.normalize is not None:
+            _require_bool("normalize", self.normalize)
+
     def for_model(self, spec: ModelSpec) -> Options:
         """The part that travels; what is None is as the model's authors meant it.
 
@@ -102,14 +110,19 @@ class ScoreOptions(CallOptions):
     raw: bool = False
 
     def __post_init__(self) -> None:
-        # Not super(): a dataclass with slots is another class than the one that this method was written in.
-        CallOptions.__post_init__(self)
+        CallOptions.__post_init__(self)  # not super(): see EmbedOptions
+        _require_bool("raw", self.raw)
         if self.top_n is not None and not (_is_number(self.top_n, int) and self.top_n >= 1):
             raise InputError(f"top_n is {self.top_n!r}: it must be a whole number above 0")
 
     def for_model(self, spec: ModelSpec) -> Options:  # noqa: ARG002 - scores are the same kind of number for all models
         """The part that travels."""
         return Options(dim=1, dtype="f32", raw=self.raw)
+
+
+def _require_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}: pass True or False")
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:

@@ -6,7 +6,7 @@ Knows the three attributes. Does not know what the rows mean: embeddings.py and 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from headrace_contracts import Usage
@@ -59,7 +59,10 @@ class Gathered:
 
 
 class Result(np.ndarray[Any, np.dtype[Any]]):
-    """An ordinary NumPy array with attributes more; arrays computed from it have them empty.
+    """A NumPy array with attributes more, which say what is so of all its rows in their order.
+
+    Copies and pickles keep them. What NumPy computes from it, slices and orders are plain arrays, without them; another
+    view or dtype of the same rows (reshape, astype) has them empty.
 
     Attributes:
         usage: what the call cost.
@@ -80,6 +83,37 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
         self.truncated = ()
         self.errors = MappingProxyType({})
 
+    def __array_wrap__(self, array: NDArray[Any], context: object = None, return_scalar: bool = False) -> Any:
+        # What was computed in place is this array still.
+        return self if array is self else np.asarray(array)[()]
+
+    def __array_function__(self, *call: Any) -> Any:
+        # Some, such as np.sort, reorder what `copy` gives, whose attributes would speak of other rows.
+        found = super().__array_function__(*call)
+        return np.asarray(found) if isinstance(found, Result) else found
+
+    def __getitem__(self, key: Any, /) -> Any:
+        return np.asarray(self)[key]
+
+    def argsort(self, *arguments: Any, **options: Any) -> NDArray[np.intp]:
+        """As for any array."""
+        return np.asarray(self).argsort(*arguments, **options)
+
+    def copy(self, order: Literal["K", "A", "C", "F"] | None = "C") -> Self:
+        """A copy of the array, with the attributes."""
+        copied = super().copy(order)
+        vars(copied).update(vars(self))
+        return copied
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object, /) -> Self:
+        return self.copy()  # the attributes are immutable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy cannot be pickled.
+        return _restore, (type(self), np.asarray(self), {**vars(self), "errors": dict(self.errors)})
+
     @classmethod
     def _wrap(cls, array: NDArray[Any], told: "Gathered | Result") -> Self:
         """The array, not copied, with the attributes of another."""
@@ -97,3 +131,11 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
         """
         if self.errors:
             raise ItemsFailed(self.errors, self._sent, self._missing)
+
+
+def _restore(kind: type[Result], array: NDArray[Any], attributes: dict[str, Any]) -> Result:
+    """Undo Result.__reduce__."""
+    restored = array.view(kind)
+    vars(restored).update(attributes)
+    restored.errors = MappingProxyType(restored.errors)
+    return restored

@@ -28,7 +28,7 @@ class Ranked:
 class Scores(Result):
     """Scores in the order of the documents: [n] float32, or [] for a single document, which `float` takes.
 
-    An ordinary NumPy array with four attributes more; arrays computed from it have them empty.
+    A NumPy array with four attributes more, for which the rules of Result hold.
 
     Attributes:
         usage: what the call cost.

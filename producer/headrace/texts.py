@@ -55,4 +55,4 @@ def _clean(text: str) -> str:
 
 
 def _describe(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"of type {type(value).__name__}"

@@ -23,7 +23,7 @@ from gpu.races import check_races
 from gpu.rows import check_rows
 from gpu.steps import time_steps
 from headrace_engine.config import EngineConfig
-from headrace_engine.cuda.graph import CudaGraphs
+from headrace_engine.cuda.graph import CudaCaptures
 from headrace_engine.cuda.runner import CudaRunner
 from headrace_engine.graphs import GraphConfig
 from headrace_engine.lazy import LazyTensor
@@ -56,7 +56,7 @@ def no_captures(monkeypatch: pytest.MonkeyPatch) -> None:
     def capture(*_: Any) -> None:
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(CudaGraphs, "capture", capture)
+    monkeypatch.setattr(CudaCaptures, "capture", capture)
 
 
 def long() -> Deadline:

@@ -1,11 +1,12 @@
 """CUDA's runtime as far as the engine calls it, on the CPU, so that its edge can run where there is no device.
 
 Every call is bound to the signature of the installed torch first. Work runs at once and in order, but a graph only runs
-its work when it is replayed, and an event only happens when somebody waits for it.
+its work when it is replayed, an event only happens when somebody waits for it, and rows only reach the host by then.
 """
 
 import contextlib
 import inspect
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -29,13 +30,28 @@ class Runtime:
     current: "FakeStream | None" = None
     capturing: "FakeGraph | None" = None
     capture_error: str | None = None
-    events: list["FakeEvent"] = field(default_factory=list)
+    queued: list["FakeEvent | Callable[[], None]"] = field(default_factory=list)  # events, and copies before them
     waits: int = 0  # for events that had not happened
     pools: dict[Any, int] = field(default_factory=dict)  # graphs in each; one that had some and has none is gone
 
     def say(self, call: str) -> None:
         assert self.capturing is None or not call.startswith(("event", "synchronize")), f"{call} breaks a capture"
         self.calls.append(f"{self.current.name if self.current else 'default'}: {call}")
+
+    def copy(self, destination: torch.Tensor, source: torch.Tensor) -> None:
+        """Queue a copy: at once on the way in, since what is computed at once reads it; later on the way out."""
+        assert self.current is not None, "a copy was queued on the default CUDA stream"
+        if self.current is not self.streams[0]:
+            destination.copy_(source)
+            return
+        there = weakref.ref(source)
+
+        def late() -> None:
+            found = there()
+            assert found is not None, "rows were given back before they were copied"
+            destination.copy_(found)
+
+        self.queued.append(late)
 
 
 class FakeStream:
@@ -59,7 +75,7 @@ class FakeEvent:
     def record(self) -> None:
         assert self.runtime.current is not None, "an event was recorded on the default CUDA stream"
         self.stream = self.runtime.current.name
-        self.runtime.events.append(self)
+        self.runtime.queued.append(self)
         self.runtime.say("event")
 
     def query(self) -> bool:
@@ -71,7 +87,11 @@ class FakeEvent:
         self.runtime.waits += 1
         # Work is done in the order it was queued in.
         while not self.happened:
-            self.runtime.events.pop(0).happened = True
+            work = self.runtime.queued.pop(0)
+            if isinstance(work, FakeEvent):
+                work.happened = True
+            else:
+                work()
 
 
 class FakeGraph:
@@ -149,6 +169,8 @@ def installed(monkeypatch: Any) -> Runtime:
                 monkeypatch.setattr(fake_class, method, fake)
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, checked(getattr(torch.cuda, name), fake))
+
+    monkeypatch.setattr("headrace_engine.cuda.copies._copy", runtime.copy)
     # A build without CUDA has no such function.
     clear = "_cuda_clearCublasWorkspaces"
     monkeypatch.setattr(torch._C, clear, lambda: runtime.say("workspaces cleared"), raising=False)

@@ -25,6 +25,39 @@ GEMMA3: dict[str, Any] = {
     "initializer_range": 0.2,
     "pad_token_id": 1,
 }
+# What nomic-ai/nomic-embed-text-v1.5 says, but for the sizes.
+NOMIC_NAMES: dict[str, Any] = {
+    "model_type": "nomic_bert",
+    "architectures": ["NomicBertModel"],
+    "activation_function": "swiglu",
+    "attn_pdrop": 0.0,
+    "causal": False,
+    "dense_seq_output": True,
+    "layer_norm_epsilon": 1e-12,
+    "max_trained_positions": 2048,
+    "mlp_fc1_bias": False,
+    "mlp_fc2_bias": False,
+    "n_embd": 48,
+    "n_head": 4,
+    "n_inner": 64,
+    "n_layer": 3,
+    "n_positions": 64,
+    "pad_vocab_size_multiple": 64,
+    "parallel_block": False,
+    "parallel_block_tied_norm": False,
+    "prenorm": False,
+    "qkv_proj_bias": False,
+    "rotary_emb_base": 1000,
+    "rotary_emb_fraction": 1.0,
+    "rotary_emb_interleaved": False,
+    "rotary_emb_scale_base": None,
+    "rotary_scaling_factor": None,
+    "scale_attn_by_inverse_layer_idx": False,
+    "scale_attn_weights": True,
+    "type_vocab_size": 2,
+    "use_rms_norm": False,
+    "vocab_size": VOCAB,
+}
 
 
 def modernbert(**fields: Any) -> Any:

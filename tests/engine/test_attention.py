@@ -20,9 +20,9 @@ SHAPES = {
     "window": replace(PLAIN, window=8),
     "window of none but itself": replace(PLAIN, window=0),
     "causal window": replace(PLAIN, causal=True, window=8),
-    "bias": replace(PLAIN, has_bias=True),
-    "causal bias": replace(PLAIN, causal=True, has_bias=True),
-    "bias in a window": replace(PLAIN, window=8, has_bias=True),
+    "bias": replace(PLAIN, has_position_bias=True),
+    "causal bias": replace(PLAIN, causal=True, has_position_bias=True),
+    "bias in a window": replace(PLAIN, window=8, has_position_bias=True),
     "scale": replace(PLAIN, scale=0.05),
     "grouped causal window with a scale": replace(PLAIN, num_kv_heads=2, causal=True, window=8, scale=0.3),
     "wide heads": replace(PLAIN, num_kv_heads=2, head_dim=128),
@@ -87,7 +87,7 @@ def test_a_neighbour_that_is_no_number_does_not_spread() -> None:
 def test_blocks_hold_every_pair_that_sees_each_other_and_no_other(
     window: int | None, causal: bool, length: int
 ) -> None:
-    shape = replace(PLAIN, window=window, causal=causal, has_bias=True)
+    shape = replace(PLAIN, window=window, causal=causal, has_position_bias=True)
     seen = torch.zeros(length, length, dtype=torch.bool)
     for block in blocks_of(shape, length, torch.device("cpu")):
         seen[block.queries, block.keys] |= True if block.mask is None else block.mask

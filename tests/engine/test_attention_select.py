@@ -36,7 +36,7 @@ WIDE = replace(PLAIN, num_kv_heads=1, head_dim=256)
         (case(CPU), EVERY, "sdpa"),
         (case(CPU, dtype=torch.float32), EVERY, "sdpa"),
         (case(gpu(9), dtype=torch.float32), EVERY, "sdpa"),
-        (case(gpu(9), replace(PLAIN, has_bias=True)), EVERY, "sdpa"),
+        (case(gpu(9), replace(PLAIN, has_position_bias=True)), EVERY, "sdpa"),
         (case(gpu(8), NARROW), {"varlen": "gone"}, "sdpa"),
         (case(gpu(7, 5)), EVERY, "sdpa"),
         (case(gpu(8)), EVERY, "fa2"),
@@ -100,7 +100,7 @@ def test_a_backend_asked_for_by_name_is_taken(backend: str) -> None:
         (case(gpu(8)), "fa4", r"need compute capability 9\.0, and this device has 8\.0"),
         (case(gpu(9), dtype=torch.float32), "varlen", "no float32: set dtype='bfloat16'"),
         (case(CPU), "fa2", "it is for CUDA devices"),
-        (case(gpu(9), replace(PLAIN, has_bias=True)), "fa2", "no bias by position: set attention='sdpa'"),
+        (case(gpu(9), replace(PLAIN, has_position_bias=True)), "fa2", "no bias by position: set attention='sdpa'"),
         (case(gpu(7, 5)), "varlen", r"need compute capability 8\.0, and this device has 7\.5"),
     ],
 )
@@ -125,12 +125,21 @@ def test_what_no_kernel_of_a_gpu_can_compute_says_why_it_is_slower() -> None:
     assert set(choice.others.values()) == {"its kernels have no float32: set dtype='bfloat16', or attention='sdpa'"}
 
 
+def test_a_choice_that_is_not_its_rows_first_says_what_it_is_the_first_of() -> None:
+    choice = choose(case(gpu(8), NARROW), EVERY)
+    assert choice.backend == "varlen"
+    assert choice.reason.startswith("the first of fa2, varlen that can run it: ")
+    assert choose(case(gpu(8)), EVERY).reason in {row.source for row in PUBLISHED}
+
+
 def test_a_measured_table_takes_the_place_of_the_published_one() -> None:
     measured = (Row(capabilities=((9, 0), (9, 1)), order=("varlen", "fa3"), source="measured here"),)
     choice = choose(case(gpu(9)), EVERY, table=measured)
     assert (choice.backend, choice.reason) == ("varlen", "measured here")
     assert choice.others["fa4"] == "it could run the model, but varlen comes first"
-    assert choose(case(gpu(9)), {"varlen": "", "fa3": ""}, table=measured).backend == "fa2"
+    unordered = choose(case(gpu(9)), {"varlen": "", "fa3": ""}, table=measured)
+    assert unordered.backend == "fa2"
+    assert unordered.reason == "none of varlen, fa3 can run it, and the table does not order the others"
     assert choose(case(gpu(8)), EVERY, table=measured).reason == "the table has no row for it"
 
 

@@ -91,7 +91,7 @@ def test_float32_and_odd_heads_are_refused(backend: Any) -> None:
     with pytest.raises(UnsupportedModel, match="multiples of 8"):
         backend([replace(PLAIN, head_dim=20)], HALF, None)
     with pytest.raises(UnsupportedModel, match="no bias"):
-        backend([replace(PLAIN, has_bias=True)], HALF, None)
+        backend([replace(PLAIN, has_position_bias=True)], HALF, None)
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,13 @@
 """A chat template taken apart."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from headrace_engine import UnsupportedModel
+from headrace_engine import CheckpointError, UnsupportedModel
 from headrace_engine.heads.chat_template import ChatTemplate, read_chat_template
+from headrace_engine.heads.render import render
 from headrace_engine.pair_template import PairTemplate
 
 from .checkpoints import write
@@ -111,3 +114,81 @@ def test_what_is_no_jinja_is_refused(tmp_path: Path) -> None:
 def test_a_template_reaches_nothing_outside_its_sandbox(tmp_path: Path) -> None:
     escape = "{{ ''.__class__.__mro__[1].__subclasses__() }}"
     assert read(tmp_path, f"{escape}{QUERY}|{DOCUMENT}") is None
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes too long"),
+        ("{{ 10 ** (9 ** 9) }}", "takes too long"),
+        ("{{ 'a' * 3000000000 }}", "MemoryError"),
+        ("{% set a = ['a' * 9999] %}{% for i in range(9999) %}{{ a[0] * 9 }}{% endfor %}", "MemoryError"),
+        ("{{ 'a' * 300000 }}", "bytes of text"),
+        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "SyntaxError"),
+        ("{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}", "RecursionError"),
+        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "RecursionError"),
+        ("{{ '\\ud800' }}", "UnicodeEncodeError"),
+        ("{{ 'a' }}" * 9999, "longer than 65536 characters"),
+    ],
+)
+def test_a_template_that_takes_more_than_it_should_is_refused(tmp_path: Path, template: str, reason: str) -> None:
+    with pytest.raises(UnsupportedModel, match=rf"chat_template\.jinja: the chat template is not supported.*{reason}"):
+        read(tmp_path, f"{template}{QUERY}|{DOCUMENT}")
+
+
+def test_a_template_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(CheckpointError, match=r"chat_template\.jinja is not UTF-8"):
+        read_chat_template(tmp_path, is_prompted=False)
+
+
+def test_a_template_is_read_as_far_as_it_may_be_long_whatever_its_letters(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match="longer than 65536 characters"):
+        read(tmp_path, "水" * 99_999)
+    text = "水" * 60_000
+    assert parts(read(tmp_path, f"{text}{QUERY}|{DOCUMENT}")) == ("", text + "{query}|{document}", "")
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "message"),
+    [
+        ("tokenizer_config.json", {"chat_template": 5}, "chat_template=5 should be of type str"),
+        ("tokenizer_config.json", {"chat_template": {"default": ""}}, "chat_template=.* should be of type str"),
+        ("tokenizer_config.json", {"chat_template": ["a"]}, "chat_template has 'a'"),
+        ("tokenizer_config.json", {"chat_template": [{"name": 5}]}, "name=5 should be of type str"),
+        ("tokenizer_config.json", {"chat_template": [{"name": "default"}]}, "template is missing"),
+        ("tokenizer_config.json", {"chat_template": "a", "bos_token": {"id": 5}}, "content is missing"),
+        (
+            "sentence_bert_config.json",
+            {"processing_kwargs": []},
+            r"processing_kwargs=\[\] should be of type dict",
+        ),
+        (
+            "sentence_bert_config.json",
+            {"processing_kwargs": {"chat_template": "a"}},
+            "chat_template='a' should be of type dict",
+        ),
+    ],
+)
+def test_fields_of_another_type_are_named(tmp_path: Path, file: str, fields: Mapping[str, Any], message: str) -> None:
+    write(tmp_path / "tokenizer_config.json", {"chat_template": f"{QUERY}|{DOCUMENT}"})
+    write(tmp_path / file, fields)
+    with pytest.raises(CheckpointError, match=f"{file}: {message}"):
+        read_chat_template(tmp_path, is_prompted=False)
+
+
+def test_what_a_template_may_read_must_not_be_nested_too_deep(tmp_path: Path) -> None:
+    nested: Any = None
+    for _ in range(9999):
+        nested = [nested]
+    with pytest.raises(UnsupportedModel, match="nested too deep"):
+        render(tmp_path, "", [{"nested": nested}])
+
+
+def test_a_template_is_rendered_without_the_engine_or_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jinja2.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert render(tmp_path, "{{ a }}", [{"a": 1}, {"a": "水"}]) == ["1", "水"]

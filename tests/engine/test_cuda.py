@@ -1,5 +1,6 @@
 """The CUDA edge, run on the CPU against a runtime that checks each call (fake_cuda.py)."""
 
+import gc
 from pathlib import Path
 from typing import Any, cast
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from headrace_engine import Engine, EngineConfig, GraphConfig, LazyTensor, RaggedBatch, pack
+from headrace_engine.attention import Attention
 from headrace_engine.attention.sdpa import SdpaBackend
 from headrace_engine.buckets import Buckets, GraphKey
 from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.cuda.copies import Copies
-from headrace_engine.cuda.graph import CudaEager, CudaGraphs
+from headrace_engine.cuda.graph import CudaCaptures, CudaEager
 from headrace_engine.cuda.runner import CudaRunner
 from headrace_engine.engine import load_model
 from headrace_engine.graphs import Graphs
@@ -44,7 +46,7 @@ def random_batch(rng: np.random.Generator, most: int = 12, *, skips: bool = Fals
 def runner(model: Model, runtime: Runtime, **config: Any) -> CudaRunner:
     copies = Copies(CPU)
     captured = cast("Model", CapturedModel(model, runtime))
-    backend = CudaGraphs(captured, ReplannedBackend(), copies, has_segments=True, has_skips=True)
+    backend = CudaCaptures(captured, ReplannedBackend(), copies, has_segments=True, has_skips=True)
     buckets = Buckets(max_tokens=1024, max_length=MAX_LENGTH, buckets_max_seqlen=True)
     return CudaRunner(backend, Graphs(backend, buckets, GraphConfig(**config)), copies)
 
@@ -137,7 +139,7 @@ def test_rows_leave_on_their_own_cuda_stream_behind_the_computation(model: Model
 
 @torch.inference_mode()
 def test_a_capture_has_its_own_cuda_stream_and_leaves_other_threads_alone(model: Model, runtime: Runtime) -> None:
-    backend = CudaGraphs(
+    backend = CudaCaptures(
         cast("Model", CapturedModel(model, runtime)), ReplannedBackend(), Copies(CPU), has_segments=True
     )
     with torch.cuda.stream(torch.cuda.Stream(CPU)):
@@ -157,6 +159,52 @@ def test_a_capture_has_its_own_cuda_stream_and_leaves_other_threads_alone(model:
 
 
 @torch.inference_mode()
+def test_the_computing_cuda_stream_waits_for_the_weights(model: Model, runtime: Runtime) -> None:
+    runner(model, runtime)
+    assert "default: stream 2 waits for default" in runtime.calls
+
+
+@torch.inference_mode()
+def test_a_model_runs_before_it_is_captured_and_nothing_is_collected_meanwhile(model: Model, runtime: Runtime) -> None:
+    collects: list[tuple[bool, bool]] = []
+
+    def watched(batch: RaggedBatch, attention: Attention) -> torch.Tensor:
+        collects.append((runtime.capturing is not None, gc.isenabled()))
+        return model(batch, attention)
+
+    backend = CudaCaptures(cast("Model", watched), ReplannedBackend(), Copies(CPU), has_segments=True)
+    with torch.cuda.stream(torch.cuda.Stream(CPU)):
+        backend.capture(GraphKey(64, 2, MAX_LENGTH))
+    assert collects == [(False, True), (True, False)]
+    assert gc.isenabled()
+
+
+@torch.inference_mode()
+@pytest.mark.usefixtures("runtime")
+def test_a_graph_has_segments_only_where_the_model_has(model: Model) -> None:
+    for has_segments in (True, False):
+        seen: list[RaggedBatch] = []
+
+        def watched(batch: RaggedBatch, attention: Attention, seen: list[RaggedBatch] = seen) -> torch.Tensor:
+            seen.append(batch)
+            return model(batch, attention)
+
+        backend = CudaCaptures(cast("Model", watched), ReplannedBackend(), Copies(CPU), has_segments=has_segments)
+        with torch.cuda.stream(torch.cuda.Stream(CPU)):
+            backend.capture(GraphKey(64, 2, MAX_LENGTH))
+        assert [batch.segment_ids is not None for batch in seen] == [has_segments] * 2
+
+
+@torch.inference_mode()
+def test_a_buffer_is_not_written_over_while_its_copy_may_read_it(runtime: Runtime) -> None:
+    copies, there = Copies(CPU), torch.zeros(4)
+    with torch.cuda.stream(torch.cuda.Stream(CPU)):
+        for _ in range(20):
+            copies.write(there, torch.ones(4))
+    assert runtime.waits > 0, "nothing had happened yet, so after some buffers one had to be waited for"
+
+
+@torch.inference_mode()
 def test_a_capture_that_fails_is_ended_and_the_batch_runs_eagerly(
     model: Model, runtime: Runtime, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +214,7 @@ def test_a_capture_that_fails_is_ended_and_the_batch_runs_eagerly(
     for _ in range(4):
         np.testing.assert_allclose(cuda.run(batch).numpy(), plain.run(batch).numpy(), atol=1e-5)
     assert runtime.capturing is None
+    assert "stream 2: synchronize stream 1" in runtime.calls, "its first run may still read what is given back"
     assert [record for record in caplog.records if "not permitted" in record.getMessage()] == caplog.records
     assert len(caplog.records) == 1
 

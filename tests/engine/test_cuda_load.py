@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from headrace_engine import EngineConfig, GraphConfig, UnsupportedModel, pack
+from headrace_engine import EngineConfig, GraphConfig, Misconfigured, pack
 from headrace_engine.attention.sdpa import SdpaBackend
 from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.cuda import load as cuda_load
@@ -45,6 +45,7 @@ def test_a_runner_has_run_before_its_first_batch(checkpoint: Checkpoint, runtime
     runner = load(checkpoint, runtime)
     assert runner.graphs is not None
     assert runner.graphs.counters.eager_first == 1
+    assert runtime.waits == 1, "and what a first run compiles is compiled"
     assert not runner.wants_rest
 
 
@@ -83,8 +84,50 @@ def test_the_warm_up_list_is_captured_before_the_first_batch(checkpoint: Checkpo
 def test_a_warm_up_that_cannot_be_is_refused(
     checkpoint: Checkpoint, runtime: Runtime, warm_up: tuple[int, int], message: str
 ) -> None:
-    with pytest.raises(UnsupportedModel, match=message):
+    with pytest.raises(Misconfigured, match=message):
         load(checkpoint, runtime, warm_up=(warm_up,))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("bakes", [True, False])
+def test_the_key_has_max_seqlen_only_where_the_launch_has(
+    checkpoint: Checkpoint, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, bakes: bool
+) -> None:
+    monkeypatch.setattr(ReplannedBackend, "bakes_max_seqlen", bakes)
+    runner = load(checkpoint, runtime, warm_up=((2, 32), (1, 64)))
+    assert runner.graphs is not None
+    lengths = {key.max_seqlen for key in runner.graphs._graphs}
+    assert lengths == ({64} if bakes else {80})
+
+
+def test_backends_are_made_for_the_model_and_compiled(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(checkpoint, torch.float32, CPU)
+    made: list[tuple[Any, ...]] = []
+
+    class Flash4:
+        def __init__(self, *arguments: Any) -> None:
+            made.append(("fa4", *arguments))
+
+        def warm(self, device: torch.device) -> None:
+            made.append(("warm", device))
+
+    monkeypatch.setattr(cuda_load, "Flash4Backend", Flash4)
+    monkeypatch.setattr(cuda_load, "FlashInferBackend", lambda config, *_: made.append((config.kernel, config)))
+    monkeypatch.setattr(cuda_load, "VarlenBackend", lambda *arguments: made.append(("varlen", *arguments)))
+    monkeypatch.setattr(cuda_load, "num_sms", lambda _: 132)
+
+    def make(name: str, config: EngineConfig) -> None:
+        cuda_load.capturable(name, model, config, torch.bfloat16, CPU)
+
+    for name in ("fa4", "varlen", "fa3", "sdpa"):
+        make(name, EngineConfig())
+    make("fa2", EngineConfig(graphs=None))
+    fa3, fa2 = made.pop(3)[1], made.pop(3)[1]
+    assert made == [("fa4", model.shapes, torch.bfloat16), ("warm", CPU), ("varlen", model.shapes, torch.bfloat16)]
+    assert (fa3.kernel, fa3.max_graph_tokens, fa3.num_sms, fa3.dtype) == ("fa3", 4096, 132, torch.bfloat16)
+    assert (fa2.kernel, fa2.max_graph_tokens) == ("fa2", 0)
+    with pytest.raises(ValueError, match="This is a bug: there is no attention backend 'fa5'"):
+        make("fa5", EngineConfig())
 
 
 @torch.inference_mode()

@@ -105,6 +105,15 @@ def test_float32_on_a_gpu_runs_without_graphs(checkpoint: Checkpoint) -> None:
     assert facts["graphs"] == ("none", "the launches of sdpa follow the lengths of a batch")
 
 
+def test_a_gpu_without_native_bfloat16_has_it_said(checkpoint: Checkpoint) -> None:
+    turing = DeviceFacts(kind="cuda", name="a GPU", capability=(7, 5))
+    known = "devices below compute capability 8.0 have no native bfloat16"
+    assert known in facts_of(checkpoint, turing)["dtype"][1]
+    assert known in facts_of(checkpoint, turing, EngineConfig(dtype="bfloat16"))["dtype"][1]
+    assert known not in facts_of(checkpoint, turing, EngineConfig(dtype="float32"), torch.float32)["dtype"][1]
+    assert known not in facts_of(checkpoint, replace(turing, capability=(8, 0)))["dtype"][1]
+
+
 def test_nothing_is_loaded_and_yet_every_tensor_is_looked_for(small: Path) -> None:
     change_tensors(small, lambda tensors: tensors.pop("encoder.layer.1.output.dense.bias"))
     with pytest.raises(CheckpointError, match=r"encoder\.layer\.1\.output\.dense\.bias is missing"):
@@ -114,7 +123,7 @@ def test_nothing_is_loaded_and_yet_every_tensor_is_looked_for(small: Path) -> No
 def test_shapes_are_told_in_words() -> None:
     shape = AttentionShape(num_heads=16, num_kv_heads=8, head_dim=128, causal=True)
     assert text(shape) == "16 heads of 128, of keys 8; tokens see those before them"
-    shape = replace(shape, num_kv_heads=16, causal=False, window=64, has_bias=True)
+    shape = replace(shape, num_kv_heads=16, causal=False, window=64, has_position_bias=True)
     assert text(shape) == "16 heads of 128; tokens see both sides, 64 tokens far, with a bias by position"
 
 
@@ -142,6 +151,7 @@ def test_a_device_that_is_not_here_can_be_explained_for() -> None:
         ((MINILM, "--capability", "9.0", "--attention", "fa2"), 1, "heads of 64, 128 and 256, not 32"),
         (("nowhere",), 1, "'nowhere' is neither a directory nor an installed package"),
         ((MINILM, "--attention", "flash"), 2, "attention='flash' is unknown"),
+        ((MINILM, "--capability", "9.0", "--device", "cpu"), 2, "leave out --device cpu"),
         ((MINILM, "--capability", "hopper"), 2, "capability='hopper' is not of the form 9.0"),
     ],
 )

@@ -115,6 +115,9 @@ def test_names_may_carry_a_prefix_and_the_token_head_may_be_left_over(tmp_path: 
         ({"rope_scaling": {"type": "linear", "factor": 8.0}}, UnsupportedModel, "rope_type='linear' is not supported"),
         ({"rope_parameters": THETA}, UnsupportedModel, "parameters stand under full_attention and sliding_attention"),
         ({"num_key_value_heads": 2}, CheckpointError, "num_attention_heads=3 is no multiple of num_key_value_heads=2"),
+        ({"head_dim": 3}, CheckpointError, "head_dim=3 is odd"),
+        ({"query_pre_attn_scalar": 0}, CheckpointError, r"query_pre_attn_scalar=0\.0 should be above 0"),
+        ({"rope_parameters": {"full_attention": [500.0]}}, CheckpointError, r"full_attention=\[500\.0\] should be of"),
         ({"hidden_size": None}, CheckpointError, "hidden_size is missing"),
     ],
 )

@@ -128,6 +128,8 @@ def test_names_may_carry_a_prefix_and_the_heads_of_training_may_be_left_over(tmp
         ({"rope_scaling": {"type": "ntk", "factor": 0.5}}, UnsupportedModel, r"factor=0\.5 in rope_scaling is not"),
         ({"rope_theta": 1}, UnsupportedModel, r"rope_theta=1\.0 is no base above 1"),
         ({"num_attention_heads": 5}, CheckpointError, "hidden_size=48 is no multiple of num_attention_heads=5"),
+        ({"head_dim": 7}, CheckpointError, "head_dim=7 is odd"),
+        ({"type_vocab_size": -1}, CheckpointError, "type_vocab_size=-1 should be between"),
         ({"intermediate_size": None}, CheckpointError, "intermediate_size is missing"),
     ],
 )

@@ -129,6 +129,8 @@ YARN = {"rope_type": "yarn", "rope_theta": 10.0, "factor": 2.0}
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, UnsupportedModel, "rope_type='linear' is not supported"),
         ({"layer_types": None, "global_attn_every_n_layers": 0}, CheckpointError, "0 is no number of layers"),
         ({"num_attention_heads": 5}, CheckpointError, "hidden_size=48 is no multiple of num_attention_heads=5"),
+        ({"num_attention_heads": 16}, CheckpointError, "head_dim=3 is odd"),
+        ({"rope_parameters": {"full_attention": [500.0]}}, CheckpointError, r"full_attention=\[500\.0\] should be of"),
         ({"max_position_embeddings": None}, CheckpointError, "max_position_embeddings is missing"),
     ],
 )

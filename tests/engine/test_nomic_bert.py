@@ -10,7 +10,7 @@ from headrace_engine import CheckpointError, Engine, UnsupportedModel
 
 from .checkpoints import change_tensors, edit, write
 from .oracle import engine_rows, rows_alone, save
-from .rotary_models import VOCAB, nomic_bert
+from .rotary_models import NOMIC_NAMES, VOCAB, nomic_bert
 from .vectors import random_ids
 
 # transformers warns about its own deprecations; which ones depends on its version.
@@ -18,40 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SEQUENCES = [random_ids(index, length, VOCAB) for index, length in enumerate((9, 1, 40, 2, 17, 40, 64, 9))]
 SEGMENTS = [(np.arange(ids.size) > ids.size // 2).astype(np.uint32) for ids in SEQUENCES]
-
-# What nomic-ai/nomic-embed-text-v1.5 says, but for the sizes.
-NOMIC_NAMES: dict[str, Any] = {
-    "model_type": "nomic_bert",
-    "architectures": ["NomicBertModel"],
-    "activation_function": "swiglu",
-    "attn_pdrop": 0.0,
-    "causal": False,
-    "dense_seq_output": True,
-    "layer_norm_epsilon": 1e-12,
-    "max_trained_positions": 2048,
-    "mlp_fc1_bias": False,
-    "mlp_fc2_bias": False,
-    "n_embd": 48,
-    "n_head": 4,
-    "n_inner": 64,
-    "n_layer": 3,
-    "n_positions": 64,
-    "pad_vocab_size_multiple": 64,
-    "parallel_block": False,
-    "parallel_block_tied_norm": False,
-    "prenorm": False,
-    "qkv_proj_bias": False,
-    "rotary_emb_base": 1000,
-    "rotary_emb_fraction": 1.0,
-    "rotary_emb_interleaved": False,
-    "rotary_emb_scale_base": None,
-    "rotary_scaling_factor": None,
-    "scale_attn_by_inverse_layer_idx": False,
-    "scale_attn_weights": True,
-    "type_vocab_size": 2,
-    "use_rms_norm": False,
-    "vocab_size": VOCAB,
-}
 
 
 def make_nomic_bert(path: Path, **fields: Any) -> Any:
@@ -160,6 +126,7 @@ def test_variants_under_the_names_of_nomic_are_refused(tmp_path: Path, field: st
         ({"rope_parameters": {"rope_type": "yarn"}}, UnsupportedModel, "rope_type='yarn' is not supported"),
         ({"rope_scaling": {"type": "dynamic"}}, UnsupportedModel, "rope_type='dynamic' is not supported"),
         ({"num_attention_heads": 5, "head_dim": None}, CheckpointError, "48 is no multiple of num_attention_heads=5"),
+        ({"head_dim": 7}, CheckpointError, "head_dim=7 is odd"),
         ({"intermediate_size": None}, CheckpointError, "intermediate_size is missing"),
     ],
 )

@@ -107,8 +107,8 @@ SLIDING = {"layer_types": None, "use_sliding_window": True, "sliding_window": 16
         (SLIDING, UnsupportedModel, "'use_sliding_window': True.*not supported"),
         ({"rope_parameters": YARN}, UnsupportedModel, "rope_type='yarn' is not supported"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, UnsupportedModel, "rope_type='linear' is not supported"),
-        ({"num_key_value_heads": 3}, CheckpointError, "num_attention_heads=4, num_key_value_heads=3.*do not fit"),
-        ({"head_dim": 21}, CheckpointError, "head_dim=21 do not fit"),
+        ({"num_key_value_heads": 3}, CheckpointError, "num_attention_heads=4 is no multiple of num_key_value_heads=3"),
+        ({"head_dim": 21}, CheckpointError, "head_dim=21 is odd"),
         ({"vocab_size": None}, CheckpointError, "vocab_size is missing"),
     ],
 )

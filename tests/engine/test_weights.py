@@ -1,3 +1,7 @@
+import re
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -6,11 +10,13 @@ import pytest
 import torch
 from headrace_engine import CheckpointError, Engine, EngineConfig, pack
 from headrace_engine.weights import Weights, weight_files
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from .checkpoints import write
+from .checkpoints import change_tensors, write
 
-STATUS = Path("/proc/self/status")
+MAPS = Path("/proc/self/maps")
+tells_mappings = pytest.mark.skipif(not MAPS.exists(), reason="the system does not tell which files are mapped")
 
 
 def test_where_there_are_no_weights_both_names_are_given(tmp_path: Path) -> None:
@@ -74,23 +80,80 @@ def test_a_damaged_pickle_is_named(tmp_path: Path) -> None:
         Weights.open(tmp_path, [], torch.float32)
 
 
-@pytest.mark.skipif(not STATUS.exists(), reason="the kernel does not tell which memory is a file's")
-def test_tensors_go_from_the_file_to_where_they_are_used_one_by_one(tmp_path: Path) -> None:
-    """Four tensors of 32 MiB each are taken in half as much and dropped: they never pile up."""
-    size = 8 * 2**20
-    save_file({name: torch.ones(size) for name in "abcd"}, tmp_path / "model.safetensors")
+class Watched:
+    """An open safetensors file that remembers what was read from it, without keeping it."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.read: list[tuple[str, weakref.ref[torch.Tensor]]] = []
+
+    def keys(self) -> list[str]:
+        return list(self.file.keys())
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        tensor: torch.Tensor = self.file.get_tensor(name)
+        self.read.append((name, weakref.ref(tensor)))
+        return tensor
+
+
+def test_tensors_go_from_the_file_to_where_they_are_used_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is read before it is taken, and what was read is gone as soon as it is converted."""
+    save_file({name: torch.ones(2) for name in "abcd"}, tmp_path / "model.safetensors")
+    opened: list[Watched] = []
+
+    @contextmanager
+    def watched_open(file: Path, framework: str) -> Iterator[Watched]:
+        with safe_open(file, framework) as real:
+            opened.append(Watched(real))
+            yield opened[-1]
+
+    monkeypatch.setattr("headrace_engine.weights.safe_open", watched_open)
     with Weights.open(tmp_path, [], torch.bfloat16) as weights:
-        before = own_kilobytes()
-        for name in "abcd":
-            taken = weights.take(name, size)
-            assert taken.dtype == torch.bfloat16
-            assert own_kilobytes() - before < 40 * 1024
-            del taken
+        (file,) = opened
+        for taken in range(4):
+            assert [name for name, _ in file.read] == list("dcba")[:taken]
+            tensor = weights.take("dcba"[taken], 2)
+            assert tensor.dtype == torch.bfloat16
+            assert file.read[-1][1]() is None
 
 
-def own_kilobytes() -> int:
-    """Memory of this process that is no file's."""
-    return int(next(line.split()[1] for line in STATUS.read_text().splitlines() if line.startswith("RssAnon")))
+def is_mapped(file: Path) -> bool:
+    """Whether this process has the file in its memory."""
+    return str(file) in MAPS.read_text()
+
+
+@tells_mappings
+def test_weight_files_are_mapped_until_the_end(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(2)}, tmp_path / "model.safetensors")
+    with Weights.open(tmp_path, [], torch.float32) as weights:
+        assert weights.has("a")
+        assert is_mapped(tmp_path / "model.safetensors")
+    assert not weights.has("a")
+    assert not is_mapped(tmp_path / "model.safetensors")
+
+
+@tells_mappings
+def test_a_damaged_shard_leaves_no_earlier_one_open(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(2)}, tmp_path / "1.safetensors")
+    (tmp_path / "2.safetensors").write_bytes(b"damaged")
+    shards = {"a": "1.safetensors", "b": "2.safetensors"}
+    write(tmp_path / "model.safetensors.index.json", {"weight_map": shards})
+    with pytest.raises(CheckpointError, match=r"2\.safetensors is damaged") as caught:
+        Weights.open(tmp_path, [], torch.float32)
+    # As long as somebody has the error, its traceback keeps whatever was not closed.
+    assert caught.tb is not None
+    assert not is_mapped(tmp_path / "1.safetensors")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
+def test_quantised_weights_are_refused_by_name(small: Path, dtype: torch.dtype) -> None:
+    name = "encoder.layer.0.output.dense.weight"
+    change_tensors(small, lambda tensors: tensors.update({name: tensors[name].to(dtype)}))
+    text = rf"tensor {re.escape(name)} is {dtype}, quantised weights are not supported: use a checkpoint in float32"
+    with pytest.raises(CheckpointError, match=text):
+        Engine.load(small, EngineConfig(dtype="float32"))
 
 
 @pytest.mark.parametrize("name", ["../x.safetensors", "/x.safetensors", "a/b.safetensors", "..\\x.safetensors", ".."])

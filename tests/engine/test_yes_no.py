@@ -8,7 +8,9 @@ import numpy.typing as npt
 import pytest
 import torch
 from headrace_engine import Checkpoint, CheckpointError, Engine, EngineConfig, UnsupportedModel, finish_scores, pack
+from headrace_engine.heads.answer_tokens import AnswerTokens
 from headrace_engine.heads.pair_text import QWEN3_RERANKER
+from headrace_engine.modules import Modules
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
@@ -337,6 +339,22 @@ def test_a_chain_that_goes_on_after_the_score_is_refused(tmp_path: Path) -> None
     write_modules(tmp_path, "Transformer", "LogitScore", "Dense")
     with pytest.raises(UnsupportedModel, match="Transformer → LogitScore → Dense is not supported"):
         Engine.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"added_tokens": ["yes"]}, "added_tokens has 'yes' and should list objects"),
+        ({"added_tokens": [{"id": 5}]}, "content is missing"),
+        ({"added_tokens": [{"content": "yes"}]}, "id is missing"),
+        ({"added_tokens": [{"content": "yes", "id": "5"}]}, "id='5' should be of type int"),
+        ({"model": {"vocab": {"yes": "5", "no": 6}}}, "yes='5' should be of type int"),
+    ],
+)
+def test_a_tokenizer_that_is_malformed_is_refused_by_name(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    write(tmp_path / "tokenizer.json", {"model": {"vocab": {"yes": 5, "no": 6}}, **fields})
+    with pytest.raises(CheckpointError, match=rf"tokenizer\.json: {message}"):
+        AnswerTokens.read(Modules.read(tmp_path), VOCAB)
 
 
 def test_a_tokenizer_without_the_words_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from headrace_engine import Checkpoint, Engine, LazyTensor, RaggedBatch
 from headrace_workers import Counters, WorkerConfig
-from headrace_workers.lane import Device
+from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
 
@@ -97,7 +97,7 @@ class Running:
 
 
 @asynccontextmanager
-async def running(engine: Device, config: WorkerConfig) -> AsyncIterator[Running]:
+async def running(engine: LoadedEngine, config: WorkerConfig) -> AsyncIterator[Running]:
     """Serve while the context lasts, then drain."""
     stop = asyncio.Event()
     ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()

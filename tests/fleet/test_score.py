@@ -190,7 +190,7 @@ async def test_a_score_that_is_not_finite_fails_alone(
     poisoned = [*documents[:4], f"a little {POISON}", *documents[4:]]
     async with running(scorer, brisk(nats_server.url, name=NAME)):
         scores = await client.score(QUERY, poisoned)
-        with pytest.raises(ItemsFailed, match=r"1 documents have no score; the first is documents\[4\]: non_finite"):
+        with pytest.raises(ItemsFailed, match=r"1 document has no score; the first is documents\[4\]: non_finite"):
             await client.score(QUERY, poisoned, strict=True)
         with pytest.raises(ItemsFailed, match="the model gave a score that is not finite"):
             await client.score(QUERY, POISON)
@@ -217,7 +217,7 @@ async def test_one_document_gives_one_number_and_none_gives_none(
     [
         ((None, ["d"]), {}, "query is None: pass a str"),
         ((QUERY, None), {}, "documents is None"),
-        ((QUERY, ["a", 7]), {}, r"documents\[1\] is a int"),
+        ((QUERY, ["a", 7]), {}, r"documents\[1\] is of type int"),
         ((QUERY, ["d"]), {"top_n": 0}, "top_n is 0"),
         ((QUERY, ["d"]), {"top_n": True}, "top_n is True"),
         ((QUERY, ["d"]), {"top_n": 1.5}, "top_n is 1.5"),

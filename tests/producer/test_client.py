@@ -4,11 +4,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from headrace import Client, ConnectionFailed, ModelNotFound, Overloaded, SyncClient, local
-from headrace_contracts import subjects
+from headrace_contracts import Envelope, subjects
 from headrace_engine import Engine
 
 from ..fleet.broker_view import api, connected
@@ -95,7 +96,7 @@ async def test_two_models_must_be_told_apart(nats_server: local.Server, client: 
         running(minilm, brisk(nats_server.url, name="second", worker="b")),
     ):
         assert [spec.name for spec in await client.models()] == ["first", "second"]
-        with pytest.raises(ModelNotFound, match="first, second: say which with model="):
+        with pytest.raises(ModelNotFound, match=r"first, second: say which with model= \(--model on"):
             await client.embed("text")
         one, two = await client.embed("text", model="first"), await client.embed("text", model="second")
     np.testing.assert_allclose(one, two, atol=1e-6)
@@ -107,14 +108,33 @@ async def test_a_model_that_was_replaced_is_read_anew(
     async with running(minilm, brisk(nats_server.url)):
         before = await client.embed("text")
     changed = Engine.load(NAME)
-    changed.checkpoint = type(changed.checkpoint)(
-        **{name: getattr(changed.checkpoint, name) for name in changed.checkpoint.__slots__} | {"max_length": 128}
-    )
+    changed.checkpoint = replace(changed.checkpoint, max_length=128)
     async with running(changed, brisk(nats_server.url, replace_spec=True)):
         after = await client.embed(["text", "wheel " * 200])
     assert after.truncated == (1,)
     assert after.usage.tokens == 3 + 128
     np.testing.assert_allclose(after[0], before, atol=1e-2)
+
+
+async def test_reading_a_replaced_model_anew_gives_the_call_no_more_time(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    async with running(minilm, brisk(nats_server.url)):
+        await client.embed("the model is known now")
+    changed = Engine.load(NAME)
+    changed.checkpoint = replace(minilm.checkpoint, max_length=128)
+    async with (
+        running(changed, brisk(nats_server.url, replace_spec=True)) as worker,
+        connected(nats_server.url) as broker,
+    ):
+        published = await broker.subscribe(subjects.online(NAME, 0))
+        await broker.flush()
+        await client.embed("text")
+        sent = [await published.next_msg(timeout=10) for _ in range(2)]
+        await until(lambda: (worker.counters.refused, worker.counters.answered) == (1, 1), "the first was refused")
+    first, second = (Envelope.from_headers(message.headers or {}) for message in sent)
+    assert first.deadline_ms is not None
+    assert second.deadline_ms == first.deadline_ms
 
 
 async def test_a_full_online_queue_refuses_at_once_with_a_hint(

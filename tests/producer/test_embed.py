@@ -59,7 +59,7 @@ async def test_without_truncation_a_long_text_fails_alone_and_says_its_length(cl
 
 
 async def test_a_strict_call_raises_when_a_text_has_no_vector(client: Client) -> None:
-    with pytest.raises(ItemsFailed, match=r"1 texts have no vector; the first is texts\[1\]: too_long") as caught:
+    with pytest.raises(ItemsFailed, match=r"1 text has no vector; the first is texts\[1\]: too_long") as caught:
         await client.embed(["short", "wheel " * 300], truncate=False, strict=True)
     assert list(caught.value.errors) == [1]
 
@@ -87,6 +87,11 @@ async def test_what_is_no_text_is_refused_before_anything_is_sent(client: Client
         ("timeout", "5", "timeout is '5'"),
         ("dim", 1.5, "dim is 1.5"),
         ("timeout", float("nan"), "timeout is nan"),
+        ("normalize", "yes", "normalize is 'yes': pass True or False"),
+        ("truncate", None, "truncate is None: pass True or False"),
+        ("strict", 3, "strict is 3: pass True or False"),
+        ("model", 5, "model is 5: pass the name"),
+        ("model", ["a"], r"model is \['a'\]: pass the name"),
     ],
 )
 async def test_a_wrong_option_is_refused_and_named(client: Client, option: str, value: object, message: str) -> None:
@@ -120,7 +125,8 @@ async def test_usage_counts_the_tokens_that_ran(client: Client) -> None:
 async def test_arrays_computed_from_the_result_do_not_carry_its_errors(client: Client) -> None:
     vectors = await client.embed(["short", "wheel " * 300], truncate=False)
     assert vectors.errors
-    assert not (vectors * 2).errors  # type: ignore[attr-defined]
+    assert type(vectors * 2) is np.ndarray
+    assert (vectors.copy().errors, vectors.copy().usage) == (vectors.errors, vectors.usage)
 
 
 async def test_an_unknown_model_is_said_with_those_there_are(client: Client) -> None:

@@ -1,8 +1,13 @@
 """What `score` returns."""
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from headrace import CallUsage, ErrorCode, ItemError, ItemsFailed, Ranked, Scores
+from headrace import CallUsage, ErrorCode, InputError, ItemError, ItemsFailed, Ranked, Scores
+from headrace.options import ScoreOptions
 from headrace.result import Gathered
 from headrace.scores import rank
 from hypothesis import given
@@ -45,6 +50,11 @@ def test_a_document_without_a_score_is_nan_and_has_no_place() -> None:
         scores.raise_errors()
 
 
+def test_one_document_without_a_score_is_said_in_the_singular() -> None:
+    with pytest.raises(ItemsFailed, match=r"^1 document has no score; the first is documents\[1\]: too_long"):
+        Scores.of(gathered(0.5, np.nan, errors={1: FAILED[1]})).raise_errors()
+
+
 def test_no_documents_have_no_ranking() -> None:
     assert Scores.of(gathered()).shape == (0,)
     assert Scores.of(gathered()).ranking == ()
@@ -60,10 +70,37 @@ def test_a_single_score_is_a_number_that_keeps_its_attributes() -> None:
 
 def test_arrays_computed_from_scores_are_not_taken_for_answers() -> None:
     scores = Scores.of(gathered(0.5, np.nan, 0.25, errors=FAILED))
-    for computed in (scores * 2, scores[1:], scores.copy()):
-        assert isinstance(computed, Scores)
-        assert not computed.ranking
-        assert not computed.errors
+    for computed in (scores * 2, scores[1:], scores.argsort(), np.argsort(scores), np.sort(scores), np.copy(scores)):
+        assert type(computed) is np.ndarray
+    assert type(scores[0]) is type(scores.max()) is type(scores.mean()) is np.float32
+    cast = scores.astype(np.float64)
+    assert isinstance(cast, Scores)
+    assert (cast.ranking, cast.errors) == ((), {})
+
+
+@pytest.mark.parametrize("twin", [Scores.copy, copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])  # noqa: S301
+def test_copies_and_pickles_keep_the_attributes(twin: Callable[[Scores], Scores]) -> None:
+    scores = Scores.of(gathered(0.5, np.nan, 0.25, errors={1: FAILED[1]}))
+    same = twin(scores)
+    assert type(same) is Scores
+    np.testing.assert_array_equal(same, scores)
+    assert not np.shares_memory(same, scores)
+    assert vars(same) == vars(scores)
+    assert type(same.errors) is type(scores.errors)
+    assert same.ranking
+
+
+def test_what_is_computed_in_place_is_the_same_array() -> None:
+    scores = same = Scores.of(gathered(0.5, 0.25))
+    scores *= 2
+    assert scores is same
+    assert scores.usage.tokens == 7
+
+
+@pytest.mark.parametrize("value", [3, "yes", None])
+def test_raw_is_true_or_false(value: object) -> None:
+    with pytest.raises(InputError, match=f"raw is {value!r}: pass True or False"):
+        ScoreOptions(raw=value)  # type: ignore[arg-type]
 
 
 @given(arrays(np.float32, st.integers(0, 30), elements=st.floats(width=32, allow_infinity=False)), st.integers(1, 40))

@@ -23,13 +23,13 @@ def test_any_iterable_of_str_will_do() -> None:
     ("texts", "message"),
     [
         (None, "texts is None"),
-        (b"bytes", "texts is a bytes"),
-        (7, "texts is a int"),
-        ({"a": 1}, "texts is a dict"),
+        (b"bytes", "texts is of type bytes"),
+        (7, "texts is of type int"),
+        ({"a": 1}, "texts is of type dict"),
         (["a", None], r"texts\[1\] is None"),
-        (["a", "b", 3.5], r"texts\[2\] is a float"),
-        ([["nested"]], r"texts\[0\] is a list"),
-        ([UserString("x")], r"texts\[0\] is a UserString"),
+        (["a", "b", 3.5], r"texts\[2\] is of type float"),
+        ([["nested"]], r"texts\[0\] is of type list"),
+        ([UserString("x")], r"texts\[0\] is of type UserString"),
     ],
 )
 def test_what_is_no_text_is_refused_with_its_place(texts: object, message: str) -> None:
@@ -40,7 +40,7 @@ def test_what_is_no_text_is_refused_with_its_place(texts: object, message: str) 
 def test_what_is_refused_is_called_what_the_caller_calls_it() -> None:
     with pytest.raises(InputError, match=r"documents\[1\] is None"):
         read_texts(["a", None], "documents")  # type: ignore[list-item]
-    with pytest.raises(InputError, match="documents is a dict"):
+    with pytest.raises(InputError, match="documents is of type dict"):
         read_texts({}, "documents")
 
 

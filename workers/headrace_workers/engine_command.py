@@ -30,7 +30,8 @@ def explain(
     capability: Annotated[
         str | None,
         typer.Option(
-            help="Explain for a CUDA device that is not here, by compute capability, with every backend: 9.0."
+            help="Explain for a CUDA device that is not here, by compute capability, with every backend: 9.0. "
+            "Goes without --device."
         ),
     ] = None,
 ) -> None:
@@ -40,6 +41,8 @@ def explain(
         from headrace_workers.engine_facts import EngineConfig, EngineError, facts  # noqa: PLC0415
     except ImportError as error:
         _fail(f"this needs more than the client ({error}): pip install 'headrace[worker]'")
+    if capability is not None and device != "auto":
+        raise typer.BadParameter(f"--capability is for a device that is not here: leave out --device {device}, or it")
     try:
         config = EngineConfig(device=device, dtype=dtype, attention=attention)
         assumed = _read(capability)

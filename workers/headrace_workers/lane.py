@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 logger = logging.getLogger(__name__)
 
 
-class Device(Protocol):
+class LoadedEngine(Protocol):
     """What a lane runs and a worker describes: an engine with its model loaded."""
 
     @property
@@ -59,7 +59,8 @@ class StepResult:
 
     Attributes:
         rows: [n, dim] float32, in the order that the sequences were packed in.
-        run_ms: from the start of the step to its rows.
+        run_ms: from the moment the step was handed to the device until its rows were there. Where two are in flight, it
+            includes the wait behind the step before.
     """
 
     rows: NDArray[np.float32]
@@ -73,12 +74,12 @@ class Lane:
     waits for the rows; the others get the next one when the last is done.
 
     Attributes:
-        device: what it runs.
+        engine: what it runs.
     """
 
-    def __init__(self, device: Device, thread: ThreadPoolExecutor, reader: ThreadPoolExecutor) -> None:
+    def __init__(self, engine: LoadedEngine, thread: ThreadPoolExecutor, reader: ThreadPoolExecutor) -> None:
         """Use `opened`."""
-        self.device = device
+        self.engine = engine
         self._thread = thread
         self._reader = reader
         self._starting: asyncio.Future[StepResult | _Queued] | None = None
@@ -88,8 +89,8 @@ class Lane:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, load: Callable[[], Device]) -> "AsyncIterator[Lane]":
-        """Start the thread and load the device on it; raises what `load` raises. The end waits for the running step.
+    async def opened(cls, load: Callable[[], LoadedEngine]) -> "AsyncIterator[Lane]":
+        """Start the thread and load the engine on it; raises what `load` raises. The end waits for the running step.
 
         On it and not on another: each thread that computes gets an OpenMP team of its own, and two teams on the same
         cores put each other to sleep. A short step took twice as long for it (ops/decisions/0011).
@@ -103,7 +104,7 @@ class Lane:
     @property
     def is_free(self) -> bool:
         """Whether a step can be handed over."""
-        return self._starting is None and len(self._in_flight) < self.device.max_in_flight
+        return self._starting is None and len(self._in_flight) < self.engine.max_in_flight
 
     async def free(self) -> None:
         """Wait until a step can be handed over; whether an earlier one failed is its owner's affair."""
@@ -145,8 +146,8 @@ class Lane:
         self._rest_if_idle()
 
     def _rest_if_idle(self) -> None:
-        if self._may_rest and not self._in_flight and self._resting is None and self.device.wants_rest:
-            self._resting = asyncio.get_running_loop().run_in_executor(self._thread, self.device.rest)
+        if self._may_rest and not self._in_flight and self._resting is None and self.engine.wants_rest:
+            self._resting = asyncio.get_running_loop().run_in_executor(self._thread, self.engine.rest)
             self._resting.add_done_callback(self._rested)
 
     def _rested(self, resting: "asyncio.Future[object]") -> None:
@@ -164,7 +165,7 @@ class Lane:
         one_token = pack([np.zeros(1, np.uint32)])
 
         def run() -> None:
-            self.device.step(one_token).wait()
+            self.engine.step(one_token).wait()
 
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, run)
@@ -173,7 +174,7 @@ class Lane:
         return True
 
     def _start(self, batch: RaggedBatch) -> "StepResult | _Queued":
-        queued = _Queued(time.perf_counter(), self.device.step(batch))
+        queued = _Queued(time.perf_counter(), self.engine.step(batch))
         # Nothing to wait for: a hop to the other thread would only cost time.
         return queued.read() if queued.rows.done() else queued
 

@@ -7,6 +7,22 @@ other end sees the newline when the worker is ready, and the end of the file if 
 import os
 
 
+def check(fd: int | None) -> None:
+    """See that there is something to write to, before anything is loaded.
+
+    Raises:
+        ValueError: the file descriptor is not open.
+    """
+    if fd is None:
+        return
+    try:
+        os.fstat(fd)
+    except OSError:
+        raise ValueError(
+            f"ready_fd is {fd}, which is not open: give the one that the supervisor opened, or none"
+        ) from None
+
+
 def ready(fd: int | None) -> None:
     """Say so on `fd`, if there is one."""
     if fd is not None:

@@ -15,16 +15,16 @@ from headrace_engine import Engine, EngineConfig, EngineError, GraphConfig
 from headrace_workers import notify
 from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.counters import Counters
-from headrace_workers.lane import Device
+from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["EngineError", "run"]
+__all__ = ["EngineError", "engine_config", "run"]
 
 
-def run(model: str, *, engine: EngineSettings, config: WorkerConfig, ready_fd: int | None) -> Counters:
+def run(model: str, *, engine: EngineConfig, config: WorkerConfig, ready_fd: int | None) -> Counters:
     """Load the model and serve it until SIGTERM or SIGINT, then drain; a second signal cancels.
 
     Raises:
@@ -32,17 +32,16 @@ def run(model: str, *, engine: EngineSettings, config: WorkerConfig, ready_fd: i
         WorkerError: the worker cannot work with this server, fleet or budget.
         asyncio.CancelledError: a second signal came.
     """
-    engine_config = _engine_config(engine)
     loop_factory = None
     with contextlib.suppress(ImportError):  # not made for Windows
         import uvloop  # noqa: PLC0415 - optional
 
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(_serve_until_signal(lambda: Engine.load(model, engine_config), config, ready_fd))
+        return runner.run(_serve_until_signal(lambda: Engine.load(model, engine), config, ready_fd))
 
 
-async def _serve_until_signal(load: Callable[[], Device], config: WorkerConfig, ready_fd: int | None) -> Counters:
+async def _serve_until_signal(load: Callable[[], LoadedEngine], config: WorkerConfig, ready_fd: int | None) -> Counters:
     stop = asyncio.Event()
 
     def on_ready(worker: Worker) -> None:
@@ -74,15 +73,17 @@ def _log_spec(spec: ModelSpec) -> None:
     )
 
 
-def _engine_config(settings: EngineSettings) -> EngineConfig:
-    try:
-        return EngineConfig(
-            device=settings.device,
-            dtype=settings.dtype,
-            threads=settings.threads,
-            attention=settings.attention,
-            graphs=GraphConfig() if settings.graphs else None,
-            warm_up=settings.warm_up,
-        )
-    except ValueError as error:
-        raise EngineError(str(error)) from None
+def engine_config(settings: EngineSettings) -> EngineConfig:
+    """The settings as the engine takes them.
+
+    Raises:
+        ValueError: one of them makes no sense; the text names it.
+    """
+    return EngineConfig(
+        device=settings.device,
+        dtype=settings.dtype,
+        threads=settings.threads,
+        attention=settings.attention,
+        graphs=GraphConfig() if settings.graphs else None,
+        warm_up=settings.warm_up,
+    )

@@ -13,7 +13,7 @@ from headrace_workers import broker, registry
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.errors import ServerUnfit
-from headrace_workers.lane import Device, Lane
+from headrace_workers.lane import Lane, LoadedEngine
 from headrace_workers.provision import Topology, provide
 from headrace_workers.spec import budgets, describe
 from headrace_workers.worker import Worker
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 async def serve(
-    load: Callable[[], Device],
+    load: Callable[[], LoadedEngine],
     config: WorkerConfig,
     stop: asyncio.Event,
     on_ready: Callable[[Worker], None] = lambda _: None,
@@ -44,7 +44,7 @@ async def serve(
     """
     async with broker.connected(config.nats_url, config.worker) as connection, Lane.opened(load) as lane:
         nats = connection.nats
-        checkpoint, compute_dtype = lane.device.checkpoint, str(lane.device.dtype).removeprefix("torch.")
+        checkpoint, compute_dtype = lane.engine.checkpoint, str(lane.engine.dtype).removeprefix("torch.")
         mine = describe(checkpoint, config, compute_dtype=compute_dtype, max_payload=nats.max_payload)
         spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
         chosen = budgets(config, spec, nats.max_payload)

@@ -84,7 +84,10 @@ def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: fl
     if envelope.deadline_ms is not None and envelope.deadline_ms <= now_ms:
         raise expired(chunk.id)
     if delivery.count > max_deliveries:
-        text = f"delivered {delivery.count} times without an answer: it seems to end every worker that runs it"
+        text = (
+            f"delivered {delivery.count} times without an answer, max_deliveries is {max_deliveries}: it seems to end "
+            "every worker that runs it, do not send it again"
+        )
         raise Refused(ErrorCode.INTERNAL, text, chunk_id=chunk.id, is_poison=True)
     _check_chunk(chunk, spec)
     bad = _bad_items(chunk, spec)
@@ -101,7 +104,8 @@ def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: fl
 
 def expired(chunk_id: str) -> Refused:
     """The refusal of work that nobody waits for any more."""
-    return Refused(ErrorCode.EXPIRED, "its deadline passed before it could run", chunk_id=chunk_id)
+    text = "its deadline passed before it could run: allow more time, or start more workers"
+    return Refused(ErrorCode.EXPIRED, text, chunk_id=chunk_id)
 
 
 def prepare(works: tuple[Work, ...]) -> RaggedBatch:
@@ -127,16 +131,16 @@ def _check_chunk(chunk: Chunk, spec: ModelSpec) -> None:
     """Refuse a chunk that was not made for this model or within its limits."""
     if chunk.model != spec.name or chunk.fingerprint != spec.fingerprint:
         asked, served = f"{chunk.model}/{chunk.fingerprint}", f"{spec.name}/{spec.fingerprint}"
-        text = f"made for {asked}, this worker serves {served}: read the ModelSpec anew"
+        text = f"made for {asked}, this worker serves {served}: read the ModelSpec anew and tokenise for it"
         raise Refused(ErrorCode.MODEL_MISMATCH, text, chunk_id=chunk.id)
     impossible = _impossible(chunk, spec)
     if impossible is not None:
         raise Refused(ErrorCode.INVALID, impossible, chunk_id=chunk.id)
     if chunk.num_tokens > spec.max_chunk_tokens:
-        text = f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}"
+        text = f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}: send several chunks"
         raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
     if chunk.num_sequences > spec.max_chunk_items:
-        text = f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}"
+        text = f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}: send several chunks"
         raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
 
 
@@ -144,31 +148,32 @@ def _impossible(chunk: Chunk, spec: ModelSpec) -> str | None:
     """What the chunk asks for that the model cannot do."""
     options = chunk.options
     if chunk.task not in spec.tasks:
-        return f"task {chunk.task!r}: {spec.name} can {', '.join(spec.tasks)}"
+        return f"task {chunk.task!r}: {spec.name} can {', '.join(spec.tasks)}: ask for that, or ask another model"
     if options.dtype not in spec.dtypes:
-        return f"opt.dtype {options.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}"
+        return f"opt.dtype {options.dtype!r}: {spec.name} replies in {', '.join(spec.dtypes)}: ask for one of these"
     if options.dim is not None and options.dim > spec.dim:
-        return f"opt.dim {options.dim}: rows of {spec.name} have {spec.dim} dimensions"
+        return f"opt.dim {options.dim}: rows of {spec.name} have {spec.dim} dimensions: ask for no more"
     if options.skip and spec.include_prompt:
-        return f"opt.skip {options.skip}: {spec.name} leaves no prompt out of the pooling"
+        return f"opt.skip {options.skip}: {spec.name} leaves no prompt out of the pooling: leave opt.skip out"
     return None
 
 
 def _bad_items(chunk: Chunk, spec: ModelSpec) -> tuple[BadItem, ...]:
-    """The sequences that the model cannot run, each with the reason."""
-    bad = {
-        int(i): BadItem(int(i), ErrorCode.TOO_LONG, f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}")
-        for i in np.flatnonzero(chunk.lengths > spec.max_length)
-    }
+    """The sequences that the model cannot run, each with the reason and what to do, in limits.MAX_BAD_TEXT bytes."""
+    bad: dict[int, BadItem] = {}
+    for i in map(int, np.flatnonzero(chunk.lengths > spec.max_length)):
+        text = f"{chunk.lengths[i]} tokens: max_length is {spec.max_length}: truncate or split the text"
+        bad[i] = BadItem(i, ErrorCode.TOO_LONG, text)
     for i in map(int, np.flatnonzero(chunk.lengths <= chunk.options.skip)):
-        text = f"{chunk.lengths[i]} tokens: opt.skip {chunk.options.skip} leaves none of them to pool"
+        none_left = f"opt.skip {chunk.options.skip} leaves none of them to pool"
+        text = f"{chunk.lengths[i]} tokens: {none_left}: add text, or lower opt.skip"
         bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
     for i, largest in _outside(chunk, chunk.token_ids, spec.vocab_size):
-        text = f"token id {largest}: the vocabulary ends at {spec.vocab_size - 1}"
+        text = f"token id {largest}: the vocabulary ends at {spec.vocab_size - 1}: take the ModelSpec's tokenizer"
         bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
     if chunk.segment_ids is not None:
         for i, largest in _outside(chunk, chunk.segment_ids, spec.num_segments):
-            text = f"segment id {largest}: the last one of the model is {spec.num_segments - 1}"
+            text = f"segment id {largest}: the last one of the model is {spec.num_segments - 1}: send none above it"
             bad.setdefault(i, BadItem(i, ErrorCode.INVALID, text))
     return tuple(bad.values())
 

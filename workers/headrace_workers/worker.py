@@ -89,7 +89,7 @@ class Worker:
         self._provide = provide
         self._ack_wait_s = ack_wait_s
         self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
-        self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.device.checkpoint.activation)
+        self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.engine.checkpoint.activation)
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
         self._pullers = self._make_pullers(budgets)

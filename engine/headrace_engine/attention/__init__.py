@@ -23,7 +23,7 @@ class AttentionShape:
         causal: Whether a token sees only itself and those before it.
         window: The farthest that a token sees, to either side; None is as far as its sequence goes.
         scale: What the scores are multiplied by; None is 1/√head_dim.
-        has_bias: Whether each layer's scores get a bias by position, as in MPNet.
+        has_position_bias: Whether each layer's scores get a bias by position, as in MPNet.
     """
 
     num_heads: int
@@ -32,7 +32,7 @@ class AttentionShape:
     causal: bool = False
     window: int | None = None
     scale: float | None = None
-    has_bias: bool = False
+    has_position_bias: bool = False
 
     @property
     def softmax_scale(self) -> float:
@@ -61,7 +61,7 @@ class Attention(Protocol):
             value: The same.
             shape: One of those that the backend was made for.
             bias: Added to the scaled scores, [num_heads, L, L] with L at least max_seqlen, of which a sequence of n
-                tokens gets [:, :n, :n]; only where `shape.has_bias`.
+                tokens gets [:, :n, :n]; only where `shape.has_position_bias`.
 
         Returns:
             [T, num_heads, head_dim], contiguous, of the same dtype.

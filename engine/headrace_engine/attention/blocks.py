@@ -52,7 +52,7 @@ def blocks_of(shape: AttentionShape, length: int, device: torch.device) -> tuple
         shape = replace(shape, window=None)
     if shape.window is None:
         # With a bias there is a mask of numbers anyway, and the kernel takes either that or its own causal one.
-        mask = _seen(shape, (length, length, 0), device) if shape.causal and shape.has_bias else None
+        mask = _seen(shape, (length, length, 0), device) if shape.causal and shape.has_position_bias else None
         return (Block(slice(0, length), slice(0, length), mask),)
     rows = length if length <= _WINDOWS * shape.window else _ROWS
     masks: dict[_Sizes, torch.Tensor] = {}

@@ -124,7 +124,6 @@ class FlashInferBackend:
             self._config.dtype,
             self._config.device,
             self._record_event,
-            sum(ints.values()),
             (num_tokens, num_sequences),
         )
         attention.update(static)

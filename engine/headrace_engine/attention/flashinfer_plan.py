@@ -28,11 +28,7 @@ from headrace_engine.staging import Event
 
 
 class FlashInferAttention:
-    """One wrapper for each shape of a model, planned together for one batch after the other.
-
-    Attributes:
-        num_bytes: The memory of the device that is its own, beside what all plans share.
-    """
+    """One wrapper for each shape of a model, planned together for one batch after the other."""
 
     def __init__(
         self,
@@ -40,7 +36,6 @@ class FlashInferAttention:
         dtype: torch.dtype,
         device: torch.device,
         record_event: Callable[[], Event],
-        num_bytes: int = 0,
     ) -> None:
         """Hold wrappers that have not been planned yet.
 
@@ -49,9 +44,7 @@ class FlashInferAttention:
             dtype: Of query, key, value and result.
             device: A CUDA device.
             record_event: Records an event behind all that the current CUDA stream has queued.
-            num_bytes: Of their own memory on the device.
         """
-        self.num_bytes = num_bytes
         self._wrappers = wrappers
         self._dtype = dtype
         self._device = device
@@ -98,11 +91,10 @@ class StaticFlashInferAttention(FlashInferAttention):
         dtype: torch.dtype,
         device: torch.device,
         record_event: Callable[[], Event],
-        num_bytes: int,
         sizes: tuple[int, int],
     ) -> None:
         """See `FlashInferAttention`; `sizes` are the tokens and the sequences of every batch of the graph."""
-        super().__init__(wrappers, dtype, device, record_event, num_bytes)
+        super().__init__(wrappers, dtype, device, record_event)
         self._sizes = sizes
 
     def update(self, padded: RaggedBatch) -> None:

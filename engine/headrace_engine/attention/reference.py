@@ -91,7 +91,7 @@ class Inputs:
         query, key, value = rows.to(device, dtype).split(heads, 1)
         # Longer than need be: a backend has to cut it.
         longest = batch.max_seqlen + 3
-        bias = torch.randn(shape.num_heads, longest, longest, generator=generator) if shape.has_bias else None
+        bias = torch.randn(shape.num_heads, longest, longest, generator=generator) if shape.has_position_bias else None
         return cls(query, key, value, None if bias is None else bias.to(device, dtype))
 
 

@@ -43,7 +43,7 @@ def obstacle(
     """
     if backend != "sdpa" and dtype not in _HALVES:
         return f"its kernels have no {str(dtype).removeprefix('torch.')}: set dtype='bfloat16', or attention='sdpa'"
-    if backend != "sdpa" and shape.has_bias:
+    if backend != "sdpa" and shape.has_position_bias:
         return "its kernels add no bias by position: set attention='sdpa' for this model"
     return OBSTACLES[backend](shape, capability)
 

@@ -109,7 +109,7 @@ class SdpaBackend:
 
 def _is_plain(shape: AttentionShape) -> bool:
     """Whether every token sees all others, and each head has keys of its own: what the figures above are for."""
-    limited = shape.causal or shape.has_bias or shape.window is not None
+    limited = shape.causal or shape.has_position_bias or shape.window is not None
     return not limited and shape.num_heads == shape.num_kv_heads
 
 

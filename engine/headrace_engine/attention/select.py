@@ -158,9 +158,12 @@ def choose(case: Case, missing: Mapping[str, str], override: str = AUTO, table: 
             raise UnsupportedModel(message)
         return Choice(override, "it was asked for by name", _others(override, obstacles, "another was asked for"))
     order, source = _order(case, table)
-    backend = next(name for name in order if name not in obstacles)  # sdpa takes everything
-    reason = "none of the faster ones can run the model here" if backend == "sdpa" and len(order) > 1 else source
-    return Choice(backend, reason, _others(backend, obstacles, f"it could run the model, but {backend} comes first"))
+    backend = next(name for name in (*order, *OBSTACLES) if name not in obstacles)  # sdpa takes everything
+    return Choice(
+        backend,
+        _reason(backend, order, source),
+        _others(backend, obstacles, f"it could run the model, but {backend} comes first"),
+    )
 
 
 def _obstacle(name: str, case: Case, missing: Mapping[str, str]) -> str | None:
@@ -178,8 +181,17 @@ def _order(case: Case, table: Sequence[Row]) -> tuple[tuple[str, ...], str]:
     if case.device.kind == "cpu" or capability is None:
         return ("sdpa",), "the device is a CPU"
     row = next((row for row in table if row.fits(capability, case)), None)
-    rest = tuple(name for name in OBSTACLES if row is None or name not in row.order)
-    return (rest, "the table has no row for it") if row is None else (row.order + rest, row.source)
+    return ((), "the table has no row for it") if row is None else (row.order, row.source)
+
+
+def _reason(backend: str, order: tuple[str, ...], source: str) -> str:
+    if backend == "sdpa" and backend not in order:
+        return "none of the faster ones can run the model here"
+    if not order or backend == order[0]:
+        return source
+    if backend in order:
+        return f"the first of {', '.join(order)} that can run it: {source}"
+    return f"none of {', '.join(order)} can run it, and the table does not order the others"
 
 
 def _others(backend: str, obstacles: Mapping[str, str], otherwise: str) -> dict[str, str]:

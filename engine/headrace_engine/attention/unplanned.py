@@ -14,13 +14,7 @@ Call = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, AttentionShape, Ragge
 
 
 class UnplannedAttention:
-    """A batch, and the call that each layer makes for it; also the plan of a graph.
-
-    Attributes:
-        num_bytes: 0: it has no memory of its own on the device.
-    """
-
-    num_bytes = 0
+    """A batch, and the call that each layer makes for it; also the plan of a graph."""
 
     def __init__(self, call: Call, batch: RaggedBatch) -> None:
         """Hold a batch on the device.

@@ -43,7 +43,8 @@ class Copies:
         """
         size = num_bytes(batch)
         lease = self._staging.lease(size)
-        block = join(batch, lease.view((size,), torch.uint8)).to(self.device, non_blocking=True)
+        block = torch.empty(size, dtype=torch.uint8, device=self.device)
+        _copy(block, join(batch, lease.view((size,), torch.uint8)))
         lease.guard(record())
         lease.release()
         return split(block, batch)
@@ -52,7 +53,7 @@ class Copies:
         """Queue a copy over a tensor of the device, on the current CUDA stream; `source` may be changed at once."""
         lease = self._staging.lease(source.nbytes)
         staged = lease.view(source.shape, source.dtype)
-        destination.copy_(staged.copy_(source), non_blocking=True)
+        _copy(destination, staged.copy_(source))
         lease.guard(record())
         lease.release()
 
@@ -67,11 +68,16 @@ class Copies:
         staged = lease.view(rows.shape, rows.dtype)
         self._way_out.wait_event(record())
         with torch.cuda.stream(self._way_out):
-            staged.copy_(rows, non_blocking=True)
+            _copy(staged, rows)
             copied = record()
         # Memory of the computing CUDA stream: kept until the copy is done, or its next owner would write into it.
         lease.guard(copied, rows)
         return LazyTensor(staged, order, copied, lease)
+
+
+def _copy(destination: torch.Tensor, source: torch.Tensor) -> None:
+    """Queue a copy on the current CUDA stream; one of the two is in page-locked memory."""
+    destination.copy_(source, non_blocking=True)
 
 
 def record() -> torch.cuda.Event:

@@ -38,7 +38,7 @@ class CudaEager:
         return self.model(there, self._attention.plan(there))
 
 
-class CudaGraphs(CudaEager):
+class CudaCaptures(CudaEager):
     """Captures it too.
 
     All graphs take their memory from one pool, in which each writes over what the others left: so only one may run at a

@@ -17,9 +17,9 @@ from headrace_engine.buckets import Buckets, GraphKey
 from headrace_engine.config import EngineConfig
 from headrace_engine.cuda.copies import Copies, record
 from headrace_engine.cuda.device import num_sms
-from headrace_engine.cuda.graph import CudaEager, CudaGraphs
+from headrace_engine.cuda.graph import CudaCaptures, CudaEager
 from headrace_engine.cuda.runner import CudaRunner
-from headrace_engine.errors import UnsupportedModel
+from headrace_engine.errors import Misconfigured
 from headrace_engine.graphs import Graphs
 from headrace_engine.limits import Limits
 from headrace_engine.model import Model
@@ -39,8 +39,8 @@ def load(
         device: The device.
 
     Raises:
-        UnsupportedModel: The backend cannot be imported, or cannot run the model; or `config.warm_up` names a batch
-            that it cannot have.
+        UnsupportedModel: The backend cannot be imported, or cannot run the model.
+        Misconfigured: `config.warm_up` names a batch that there can be no graph for.
     """
     copies = Copies(device)
     backend = capturable(attention, model, config, dtype, device)
@@ -49,7 +49,7 @@ def load(
     elif config.graphs is None or config.max_graph_tokens == 0:
         runner = CudaRunner(CudaEager(model, backend, copies), None, copies)
     else:
-        captures = CudaGraphs(
+        captures = CudaCaptures(
             model, backend, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
         )
         buckets = Buckets(
@@ -67,14 +67,17 @@ def _key(buckets: Buckets, num_sequences: int, length: int) -> GraphKey:
     try:
         key = buckets.fit(num_sequences * length, num_sequences, length)
     except ValueError as error:
-        raise UnsupportedModel(_refusal(num_sequences, length, str(error))) from None
+        raise Misconfigured(_refusal(num_sequences, length, str(error))) from None
     if key is None:
-        raise UnsupportedModel(_refusal(num_sequences, length, f"max_graph_tokens={buckets.max_tokens} is below that"))
+        raise Misconfigured(_refusal(num_sequences, length, f"max_graph_tokens={buckets.max_tokens} is below that"))
     return key
 
 
 def _refusal(num_sequences: int, length: int, reason: str) -> str:
-    return f"warm_up has {num_sequences} sequences of {length} tokens, for which there can be no graph: {reason}"
+    return (
+        f"warm_up has {num_sequences} sequences of {length} tokens, for which there can be no graph: {reason}; "
+        "leave them out"
+    )
 
 
 def capturable(
@@ -101,5 +104,8 @@ def capturable(
             return flash4
         case "varlen":
             return VarlenBackend(model.shapes, dtype)
-        case _:
+        case "sdpa":
             return None
+        case _:
+            message = f"This is a bug: there is no attention backend {name!r}"
+            raise ValueError(message)

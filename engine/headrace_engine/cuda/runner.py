@@ -26,16 +26,16 @@ class CudaRunner:
 
     max_in_flight = 2
 
-    def __init__(self, model: CudaEager, graphs: Graphs | None, copies: Copies) -> None:
+    def __init__(self, eager: CudaEager, graphs: Graphs | None, copies: Copies) -> None:
         """Run a model whose tensors are on the device already.
 
         Args:
-            model: The model.
-            graphs: Its graphs; None runs it eagerly always.
+            eager: Runs the model where there are no graphs.
+            graphs: Runs it where there are, eagerly or by a graph; None where nothing can be captured.
             copies: How rows go out.
         """
         self.graphs: Graphs | None = graphs
-        self._run = model.eager if graphs is None else graphs.run
+        self._eager = eager
         self._copies = copies
         self._computing = torch.cuda.Stream(copies.device)
         # The tensors were loaded on another one.
@@ -49,9 +49,10 @@ class CudaRunner:
     def run(self, batch: RaggedBatch) -> LazyTensor:
         """Queue a batch of the host."""
         with torch.cuda.stream(self._computing):
-            # A copy, since the next replay writes over a graph's rows while these may still be on their way.
-            rows = self._run(batch).clone()
-            return self._copies.download(rows, batch.order)
+            rows = self._eager.eager(batch) if self.graphs is None else self.graphs.run(batch)
+            # A copy, since the next replay writes over a graph's rows while these may still be on their way. They are
+            # in packed order without any dummy's, so the order of the batch itself leads back to the caller's.
+            return self._copies.download(rows.clone(), batch.order)
 
     def warm_up(self, keys: Iterable[GraphKey]) -> None:
         """Capture graphs before they are hit."""

@@ -2,8 +2,8 @@
 
 sentence-transformers gives a chat template a pair as two messages, of the roles query and document; a prompt comes
 before them, as one of the role system (base/modality.py and base/modules/transformer.py, version 6.2). Rendered with
-placeholders for the texts, the template shows what stands around them. This module knows that and Jinja, which comes
-with torch. It does not know what a model makes of the text.
+placeholders for the texts, the template shows what stands around them. This module knows that. It does not know Jinja,
+nor what a model makes of the text.
 """
 
 import re
@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template, TemplateSyntaxError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
 from headrace_engine.document import Document
-from headrace_engine.errors import UnsupportedModel
+from headrace_engine.errors import CheckpointError, UnsupportedModel
+from headrace_engine.heads.render import MAX_SOURCE_CHARS, render
 from headrace_engine.pair_template import PairTemplate
 
 # With blanks around, so that a template that strips its texts is found out.
@@ -51,16 +48,22 @@ def read_chat_template(directory: Path, *, is_prompted: bool) -> ChatTemplate | 
 
     Raises:
         CheckpointError: A file is malformed.
-        UnsupportedModel: The template is no Jinja, or does more than put text around the query and then the document.
+        UnsupportedModel: The template is no Jinja, takes more than a template should, or does more than put text around
+            the query and then the document.
     """
     file, source = _find(directory)
     if source is None:
         return None
-    template, variables = _compile(file, source), _variables(directory)
-    for content in _CONTENTS:
-        plain = _render(template, variables, content, "query", "document")
+    variables = _variables(directory)
+    # Both ways at once: a process takes longer to start than a template to render.
+    sets = [
+        {**variables, "messages": [{"role": role, "content": content(_SLOTS[role])} for role in roles]}
+        for content in _CONTENTS
+        for roles in (("query", "document"), ("system", "query", "document"))
+    ]
+    texts = render(file, source, sets)
+    for plain, prompted in zip(texts[::2], texts[1::2], strict=True):
         if "{query}" in plain and "{document}" in plain:
-            prompted = _render(template, variables, content, "system", "query", "document")
             return _take_apart(file, plain, prompted, is_prompted=is_prompted)
     return None
 
@@ -68,47 +71,50 @@ def read_chat_template(directory: Path, *, is_prompted: bool) -> ChatTemplate | 
 def _find(directory: Path) -> tuple[Path, str | None]:
     file = directory / "chat_template.jinja"
     if file.is_file():
-        return file, file.read_text("utf-8")
+        return file, _read_source(file)
     file = directory / "tokenizer_config.json"
-    found = Document.read(file).values.get("chat_template") if file.is_file() else None
-    if isinstance(found, list):  # several, by name
-        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
-        found = named.get("default")
-    return file, found if isinstance(found, str) else None
+    if not file.is_file():
+        return file, None
+    document = Document.read(file)
+    if isinstance(document.values.get("chat_template"), list):  # several, by name
+        return file, _default(document)
+    return file, document.get("chat_template", str)
+
+
+def _read_source(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8") as opened:
+            # One more than may be: no more is read of a file that is too long, and `render` sees that it is.
+            return opened.read(MAX_SOURCE_CHARS + 1)
+    except UnicodeDecodeError as error:
+        message = f"{file} is not UTF-8 ({error}): download the checkpoint again"
+        raise CheckpointError(message) from error
+
+
+def _default(document: Document) -> str | None:
+    for entry in document.require("chat_template", list):
+        if not isinstance(entry, dict):
+            message = f"{document.path}: chat_template has {entry!r:.200} and should list objects: correct the file"
+            raise CheckpointError(message)
+        named = Document(document.path, entry)
+        if named.get("name", str) == "default":
+            return named.require("template", str)
+    return None
 
 
 def _variables(directory: Path) -> Mapping[str, Any]:
     """What a template may read besides the messages: the special tokens, and what the checkpoint says to pass."""
     config, settings = (
-        Document.read(directory / name).values if (directory / name).is_file() else {}
-        for name in ("tokenizer_config.json", "sentence_bert_config.json")
+        Document.read(file) if file.is_file() else Document(file, {})
+        for file in (directory / "tokenizer_config.json", directory / "sentence_bert_config.json")
     )
     tokens = {
-        field: token["content"] if isinstance(token, dict) else token
-        for field, token in config.items()
+        field: Document(config.path, token).require("content", str) if isinstance(token, dict) else token
+        for field, token in config.values.items()
         if field.endswith("_token") and isinstance(token, (str, dict))
     }
-    passed = (settings.get("processing_kwargs") or {}).get("chat_template") or {}
+    passed = Document(settings.path, settings.get("processing_kwargs", dict) or {}).get("chat_template", dict) or {}
     return {"add_generation_prompt": False, "tools": None, "documents": None, **tokens, **passed}
-
-
-def _compile(file: Path, source: str) -> Template:
-    # The blanks around blocks go as in transformers (utils/chat_template_utils.py). A template is code from elsewhere:
-    # in this sandbox it reaches no Python object but its messages.
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    try:
-        return environment.from_string(source)
-    except TemplateSyntaxError as error:
-        message = f"{file}: the chat template is not supported ({error}): use a checkpoint with another"
-        raise UnsupportedModel(message) from error
-
-
-def _render(template: Template, variables: Mapping[str, Any], content: Callable[[str], Any], *roles: str) -> str:
-    messages = [{"role": role, "content": content(_SLOTS[role])} for role in roles]
-    try:
-        return template.render(messages=messages, **variables)
-    except Exception:  # noqa: BLE001 - a template can raise anything, and does where it does not know the roles
-        return ""
 
 
 def _take_apart(file: Path, plain: str, prompted: str, *, is_prompted: bool) -> ChatTemplate:

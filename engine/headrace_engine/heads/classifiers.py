@@ -79,7 +79,7 @@ _MODERNBERT_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 def _read_modernbert(document: Document, width: int) -> Classifier:
-    document = Document(document.path, {**_MODERNBERT_DEFAULTS, **document.values})
+    document = document.with_defaults(_MODERNBERT_DEFAULTS)
     activation = read_activation(document, "classifier_activation")
     eps = document.require("norm_eps", float)
     has_bias, has_norm_bias = document.require("classifier_bias", bool), document.require("norm_bias", bool)

@@ -44,8 +44,8 @@ class DenseConfig:
         document = Document.read(directory / "config.json")
         return cls(
             directory=directory,
-            inputs=document.require("in_features", int),
-            outputs=document.require("out_features", int),
+            inputs=document.require_size("in_features"),
+            outputs=document.require_size("out_features"),
             has_bias=document.get("bias", bool) is not False,
             activation=_activation(document),
         )

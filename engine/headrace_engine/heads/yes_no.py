@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
-from headrace_engine.heads.answers import Answers
+from headrace_engine.heads.answer_tokens import AnswerTokens
 from headrace_engine.heads.chat_template import ChatTemplate
 from headrace_engine.heads.pair_text import read_pair_text
 from headrace_engine.models import Encoder, EncoderConfig
@@ -45,7 +45,7 @@ class YesNoConfig:
         files: Those that say all this, besides config.json and the tokenizer's.
     """
 
-    answers: Answers
+    answers: AnswerTokens
     chat: ChatTemplate
     activation: ScoreActivation
     vocab_size: int
@@ -110,7 +110,7 @@ class YesNoConfig:
         if config.family != "qwen3":
             message = f"{document.path}: model_type={config.family!r} has no token head here: use a model of: qwen3"
             raise UnsupportedModel(message)
-        answers = Answers.read(modules, config.vocab_size)
+        answers = AnswerTokens.read(modules, config.vocab_size)
         found = find_activation(modules, document)
         return cls(
             answers=answers,
@@ -149,7 +149,7 @@ class YesNoConfig:
 def _embedding(encoder: Encoder) -> torch.Tensor:
     match encoder:
         case Qwen3Encoder():
-            return encoder.embedding
+            return encoder.tokens
         case _:
             message = f"{type(encoder).__name__} has no embedding that a token head could share: use a qwen3"
             raise UnsupportedModel(message)

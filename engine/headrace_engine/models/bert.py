@@ -95,10 +95,10 @@ class BertConfig:
             family="bert",
             prefixes=("bert.", "model."),
             ignored=(*IGNORED, "cls."),  # the heads of pre-training, which read the encoder's rows and change none
-            vocab_size=document.require("vocab_size", int),
+            vocab_size=document.require_size("vocab_size"),
             positions=read_positions(document, 0),
-            num_segments=document.require("type_vocab_size", int),
-            num_layers=document.require("num_hidden_layers", int),
+            num_segments=document.require_size("type_vocab_size"),
+            num_layers=document.require_size("num_hidden_layers"),
             layer=LayerConfig.read(document),
         )
 
@@ -125,7 +125,7 @@ def refuse_variants(document: Document) -> None:
     Raises:
         UnsupportedModel: Names the field and its value.
     """
-    positions = document.get("position_embedding_type", str) or "absolute"
+    positions = document.with_defaults({"position_embedding_type": "absolute"}).require("position_embedding_type", str)
     if positions != "absolute":
         message = (
             f"{document.path}: position_embedding_type={positions!r} is not supported: use a model with 'absolute'"
@@ -142,7 +142,7 @@ def read_positions(document: Document, first: int) -> range:
     Raises:
         CheckpointError: There is none.
     """
-    num_positions = document.require("max_position_embeddings", int)
+    num_positions = document.require_size("max_position_embeddings")
     if not 0 <= first < num_positions:
         message = (
             f"{document.path}: max_position_embeddings={num_positions} leaves no position, since sequences begin at "

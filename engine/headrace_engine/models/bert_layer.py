@@ -10,7 +10,7 @@ import torch
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.document import Document
-from headrace_engine.errors import CheckpointError
+from headrace_engine.models.head_sizes import divide
 from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
 from headrace_engine.weights import WeightSource
 
@@ -46,7 +46,7 @@ class LayerConfig:
         intermediate_size: The width inside the feed-forward part.
         eps: The epsilon of both normalisations.
         activation: The function inside the feed-forward part.
-        has_bias: Whether attention scores get a bias by position.
+        has_position_bias: Whether attention scores get a bias by position.
     """
 
     hidden_size: int
@@ -54,48 +54,36 @@ class LayerConfig:
     intermediate_size: int
     eps: float
     activation: Activation
-    has_bias: bool = False
+    has_position_bias: bool = False
 
     @property
     def shape(self) -> AttentionShape:
         """What the layer asks of attention."""
         head_dim = self.hidden_size // self.num_heads
         return AttentionShape(
-            num_heads=self.num_heads, num_kv_heads=self.num_heads, head_dim=head_dim, has_bias=self.has_bias
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_heads,
+            head_dim=head_dim,
+            has_position_bias=self.has_position_bias,
         )
 
     @classmethod
-    def read(cls, document: Document, *, has_bias: bool = False) -> "LayerConfig":
+    def read(cls, document: Document, *, has_position_bias: bool = False) -> "LayerConfig":
         """Read the fields, under BERT's names.
 
         Raises:
             CheckpointError: One is missing or contradicts another.
             UnsupportedModel: The activation is unknown.
         """
-        check_heads(document, "hidden_size", "num_attention_heads")
+        divide(document, "hidden_size", "num_attention_heads")
         return cls(
-            hidden_size=document.require("hidden_size", int),
-            num_heads=document.require("num_attention_heads", int),
-            intermediate_size=document.require("intermediate_size", int),
+            hidden_size=document.require_size("hidden_size"),
+            num_heads=document.require_size("num_attention_heads"),
+            intermediate_size=document.require_size("intermediate_size"),
             eps=document.require("layer_norm_eps", float),
             activation=read_activation(document, "hidden_act"),
-            has_bias=has_bias,
+            has_position_bias=has_position_bias,
         )
-
-
-def check_heads(document: Document, width_field: str, heads_field: str) -> None:
-    """Check that attention heads share the width evenly.
-
-    Raises:
-        CheckpointError: They do not, or a field is missing.
-    """
-    width, num_heads = document.require(width_field, int), document.require(heads_field, int)
-    if num_heads < 1 or width % num_heads:
-        message = (
-            f"{document.path}: {width_field}={width} is no multiple of {heads_field}={num_heads}: "
-            "take the file from the original checkpoint"
-        )
-        raise CheckpointError(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

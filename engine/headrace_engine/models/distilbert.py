@@ -5,7 +5,8 @@ Its arithmetic is that of a BERT without segments. It knows its own names of fie
 
 from headrace_engine.document import Document
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions
-from headrace_engine.models.bert_layer import LayerConfig, LayerNames, check_heads
+from headrace_engine.models.bert_layer import LayerConfig, LayerNames
+from headrace_engine.models.head_sizes import divide
 from headrace_engine.models.layers import read_activation
 
 _LAYER = LayerNames(
@@ -31,19 +32,19 @@ def read_distilbert(document: Document) -> BertConfig:
         CheckpointError: One is missing or contradicts another.
         UnsupportedModel: The activation is unknown.
     """
-    check_heads(document, "dim", "n_heads")
+    divide(document, "dim", "n_heads")
     return BertConfig(
         family="distilbert",
         prefixes=("distilbert.",),
         ignored=(*IGNORED, *_PRE_TRAINING),
-        vocab_size=document.require("vocab_size", int),
+        vocab_size=document.require_size("vocab_size"),
         positions=read_positions(document, 0),
         has_segments=False,
-        num_layers=document.require("n_layers", int),
+        num_layers=document.require_size("n_layers"),
         layer=LayerConfig(
-            hidden_size=document.require("dim", int),
-            num_heads=document.require("n_heads", int),
-            intermediate_size=document.require("hidden_dim", int),
+            hidden_size=document.require_size("dim"),
+            num_heads=document.require_size("n_heads"),
+            intermediate_size=document.require_size("hidden_dim"),
             eps=_EPS,
             activation=read_activation(document, "activation"),
         ),

@@ -1,7 +1,7 @@
 """A BERT that turns by position and gates its feed-forward part, as Nomic BERT and GTE are made.
 
-It knows the arithmetic, and how wide a head is. It does not know the other fields of config.json, where a sequence
-begins, nor what a family calls its tensors.
+It knows the arithmetic. It does not know the fields of config.json, where a sequence begins, nor what a family calls
+its tensors.
 """
 
 from dataclasses import dataclass
@@ -11,29 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
-from headrace_engine.errors import CheckpointError
 from headrace_engine.models.layers import Activation, LayerNorm, Linear
 from headrace_engine.models.rotary import Rotary, Rotation
-
-
-def read_head_dim(document: Document) -> int:
-    """The width of a head: what the file says, or else an even share of D.
-
-    Raises:
-        CheckpointError: The heads cannot share D evenly.
-    """
-    width, num_heads = document.require("hidden_size", int), document.require("num_attention_heads", int)
-    head_dim = document.get("head_dim", int)
-    if head_dim is not None:
-        return head_dim
-    if num_heads < 1 or width % num_heads:
-        message = (
-            f"{document.path}: hidden_size={width} is no multiple of num_attention_heads={num_heads}: "
-            "take the file from the original checkpoint"
-        )
-        raise CheckpointError(message)
-    return width // num_heads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

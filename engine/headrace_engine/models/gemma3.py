@@ -17,6 +17,7 @@ from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
+from headrace_engine.models.head_sizes import divide, read_turning_head_dim
 from headrace_engine.models.layer_kinds import LayerKind, read_kind_theta, read_layer_kinds, read_window
 from headrace_engine.models.layers import Activation, Linear, RMSNorm, read_activation
 from headrace_engine.models.rotary import Rotary, Rotation
@@ -104,19 +105,19 @@ class Gemma3Config:
             CheckpointError: One is missing or contradicts another.
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
-        document = Document(document.path, {**_DEFAULTS, **document.values})
+        document = document.with_defaults(_DEFAULTS)
         _refuse_variants(document)
-        num_layers = document.require("num_hidden_layers", int)
+        num_layers = document.require_size("num_hidden_layers")
         return cls(
-            vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
+            vocab_size=document.require_size("vocab_size"),
+            hidden_size=document.require_size("hidden_size"),
             shapes={
                 "full_attention": _read_shape(document, window=None),
                 # Transformers keeps half of the field, plus one, and lets a token see those nearer than that.
                 "sliding_attention": _read_shape(document, window=read_window(document, "sliding_window")),
             },
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
+            intermediate_size=document.require_size("intermediate_size"),
+            max_positions=document.require_size("max_position_embeddings"),
             kinds=read_layer_kinds(document, num_layers, "sliding_window_pattern", first=False),
             thetas={
                 "full_attention": read_kind_theta(document, "full_attention", "rope_theta"),
@@ -161,20 +162,17 @@ def _refuse_variants(document: Document) -> None:
 
 
 def _read_shape(document: Document, window: int | None) -> AttentionShape:
-    num_heads = document.require("num_attention_heads", int)
-    num_kv_heads = document.require("num_key_value_heads", int)
-    if num_kv_heads < 1 or num_heads % num_kv_heads:
-        message = (
-            f"{document.path}: num_attention_heads={num_heads} is no multiple of num_key_value_heads={num_kv_heads}: "
-            "take the file from the original checkpoint"
-        )
+    divide(document, "num_attention_heads", "num_key_value_heads")
+    scalar = document.require("query_pre_attn_scalar", float)
+    if scalar <= 0:
+        message = f"{document.path}: query_pre_attn_scalar={scalar} should be above 0: correct the file"
         raise CheckpointError(message)
     return AttentionShape(
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        head_dim=document.require("head_dim", int),
+        num_heads=document.require_size("num_attention_heads"),
+        num_kv_heads=document.require_size("num_key_value_heads"),
+        head_dim=read_turning_head_dim(document),
         window=window,
-        scale=document.require("query_pre_attn_scalar", float) ** -0.5,
+        scale=scalar**-0.5,
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from headrace_engine.attention import AttentionShape
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
-from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer, read_head_dim
+from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer
+from headrace_engine.models.head_sizes import read_turning_head_dim
 from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
 from headrace_engine.models.rotary import Rotary, read_theta
 from headrace_engine.weights import WeightSource
@@ -112,20 +113,20 @@ class GteConfig:
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
         family = document.require("model_type", str)
-        document = Document(document.path, {**_DEFAULTS[family], **document.values})
+        document = document.with_defaults(_DEFAULTS[family])
         _refuse_variants(document)
-        head_dim = read_head_dim(document)
+        head_dim = read_turning_head_dim(document)
         theta, factor = _read_rotation(document, head_dim)
         return cls(
             family=family,
-            vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
-            num_layers=document.require("num_hidden_layers", int),
-            num_heads=document.require("num_attention_heads", int),
+            vocab_size=document.require_size("vocab_size"),
+            hidden_size=document.require_size("hidden_size"),
+            num_layers=document.require_size("num_hidden_layers"),
+            num_heads=document.require_size("num_attention_heads"),
             head_dim=head_dim,
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
-            type_vocab_size=document.require("type_vocab_size", int),
+            intermediate_size=document.require_size("intermediate_size"),
+            max_positions=document.require_size("max_position_embeddings"),
+            type_vocab_size=_read_type_vocab_size(document),
             theta=theta,
             factor=factor,
             eps=document.require("layer_norm_eps", float),
@@ -153,6 +154,10 @@ def _refuse_variants(document: Document) -> None:
         if value != supported:
             message = f"{document.path}: {field}={value!r} is not supported: use a model with {supported!r}"
             raise UnsupportedModel(message)
+
+
+def _read_type_vocab_size(document: Document) -> int:
+    return 0 if document.require("type_vocab_size", int) == 0 else document.require_size("type_vocab_size")
 
 
 def _read_rotation(document: Document, head_dim: int) -> tuple[float, float]:

@@ -58,10 +58,10 @@ def read_window(document: Document, field: str) -> int:
     """How far a token sees to either side: half of a field that counts both sides.
 
     Raises:
-        CheckpointError: The field is missing.
+        CheckpointError: The field is missing or no size.
         UnsupportedModel: It leaves a token nothing but itself.
     """
-    width = document.require(field, int)
+    width = document.require_size(field)
     if width < 2:
         message = f"{document.path}: {field}={width} is not supported: use a model whose tokens see at least 2 others"
         raise UnsupportedModel(message)
@@ -89,6 +89,7 @@ def read_kind_theta(document: Document, kind: LayerKind, old_field: str) -> floa
             f"use a model whose parameters stand under {' and '.join(LAYER_KINDS)}"
         )
         raise UnsupportedModel(message)
-    theta = read_theta(document, {"rope_theta": document.values.get(old_field)} | (by_kind.get(kind) or {}))
+    parameters = Document(document.path, by_kind).get(kind, dict)
+    theta = read_theta(document, parameters, document.get(old_field, float))
     # Files of version 4 scale under a name of its own; it is there to be refused.
     return read_theta(document, document.get("rope_scaling", dict), theta)

@@ -16,7 +16,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
-from headrace_engine.errors import CheckpointError
+from headrace_engine.models.head_sizes import check_turning, divide
 from headrace_engine.models.layer_kinds import LayerKind, read_kind_theta, read_layer_kinds, read_window
 from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
 from headrace_engine.models.rotary import Rotary, Rotation
@@ -124,14 +124,15 @@ class ModernBertConfig:
             CheckpointError: One is missing or contradicts another.
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
-        document = Document(document.path, {**_DEFAULTS, **document.values})
-        num_layers = document.require("num_hidden_layers", int)
-        config = cls(
-            vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
-            num_heads=document.require("num_attention_heads", int),
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
+        document = document.with_defaults(_DEFAULTS)
+        num_layers = document.require_size("num_hidden_layers")
+        check_turning(document, divide(document, "hidden_size", "num_attention_heads"))
+        return cls(
+            vocab_size=document.require_size("vocab_size"),
+            hidden_size=document.require_size("hidden_size"),
+            num_heads=document.require_size("num_attention_heads"),
+            intermediate_size=document.require_size("intermediate_size"),
+            max_positions=document.require_size("max_position_embeddings"),
             kinds=read_layer_kinds(document, num_layers, "global_attn_every_n_layers", first=True),
             window=read_window(document, "local_attention"),
             thetas={
@@ -144,13 +145,6 @@ class ModernBertConfig:
             attention_bias=document.require("attention_bias", bool),
             mlp_bias=document.require("mlp_bias", bool),
         )
-        if config.num_heads < 1 or config.hidden_size % config.num_heads:
-            message = (
-                f"{document.path}: hidden_size={config.hidden_size} is no multiple of "
-                f"num_attention_heads={config.num_heads}: take the file from the original checkpoint"
-            )
-            raise CheckpointError(message)
-        return config
 
     def load(self, weights: WeightSource) -> "ModernBertEncoder":
         """Take the encoder's tensors.
@@ -225,8 +219,8 @@ class _Layer:
         query, key = rotation(heads[:, :turning]).chunk(2, dim=1)
         attended = attention.run(query, key, heads[:, turning:], self.shape).view(num_tokens, width)
         rows = rows + self.attended(attended)
-        inner, gate = self.up(self.attended_norm(rows)).chunk(2, dim=-1)
-        return rows + self.down(self.activation(inner) * gate)
+        gate, inner = self.up(self.attended_norm(rows)).chunk(2, dim=-1)
+        return rows + self.down(self.activation(gate) * inner)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

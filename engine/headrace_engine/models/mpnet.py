@@ -37,22 +37,23 @@ def read_mpnet(document: Document) -> BertConfig:
         CheckpointError: One is missing or contradicts another.
         UnsupportedModel: One asks for a variant that the encoder does not compute.
     """
-    num_buckets = document.get("relative_attention_num_buckets", int) or _NUM_BUCKETS
+    document = document.with_defaults({"relative_attention_num_buckets": _NUM_BUCKETS})
+    num_buckets = document.require("relative_attention_num_buckets", int)
     if num_buckets != _NUM_BUCKETS:
         message = (
             f"{document.path}: relative_attention_num_buckets={num_buckets} is not supported: "
             f"use a model with {_NUM_BUCKETS}"
         )
         raise UnsupportedModel(message)
-    layer = LayerConfig.read(document, has_bias=True)
+    layer = LayerConfig.read(document, has_position_bias=True)
     return BertConfig(
         family="mpnet",
         prefixes=("mpnet.",),
         ignored=(*IGNORED, "lm_head."),  # of pre-training, which reads the encoder's rows and changes none
-        vocab_size=document.require("vocab_size", int),
+        vocab_size=document.require_size("vocab_size"),
         positions=read_positions(document, _FIRST_POSITION),
         has_segments=False,
-        num_layers=document.require("num_hidden_layers", int),
+        num_layers=document.require_size("num_hidden_layers"),
         layer=layer,
         names=_LAYER,
         take_bias=partial(RelativeBias.take, layer.num_heads),

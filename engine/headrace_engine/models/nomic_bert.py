@@ -14,7 +14,8 @@ from typing import Any
 from headrace_engine.attention import AttentionShape
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
-from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer, read_head_dim
+from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer
+from headrace_engine.models.head_sizes import read_turning_head_dim
 from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
 from headrace_engine.models.rotary import Rotary, read_theta
 from headrace_engine.weights import WeightSource
@@ -126,17 +127,17 @@ class NomicBertConfig:
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
         document = _translate(document) if "n_embd" in document.values else document
-        document = Document(document.path, {**_DEFAULTS, **document.values})
+        document = document.with_defaults(_DEFAULTS)
         parameters = document.get("rope_scaling", dict) or document.get("rope_parameters", dict)
         return cls(
-            vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
-            num_layers=document.require("num_hidden_layers", int),
-            num_heads=document.require("num_attention_heads", int),
-            head_dim=read_head_dim(document),
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
-            num_segments=document.require("type_vocab_size", int),
+            vocab_size=document.require_size("vocab_size"),
+            hidden_size=document.require_size("hidden_size"),
+            num_layers=document.require_size("num_hidden_layers"),
+            num_heads=document.require_size("num_attention_heads"),
+            head_dim=read_turning_head_dim(document),
+            intermediate_size=document.require_size("intermediate_size"),
+            max_positions=document.require_size("max_position_embeddings"),
+            num_segments=document.require_size("type_vocab_size"),
             theta=read_theta(document, parameters, document.require("rope_theta", float)),
             eps=document.require("layer_norm_eps", float),
             activation=read_activation(document, "hidden_act"),
@@ -164,7 +165,7 @@ def _translate(document: Document) -> Document:
         if value != supported:
             message = f"{document.path}: {field}={value!r} is not supported: use a model with {supported!r}"
             raise UnsupportedModel(message)
-    values = {**_NOMIC_DEFAULTS, **document.values}
+    values = document.with_defaults(_NOMIC_DEFAULTS).values
     fields = {name: values[field] for field, name in _NOMIC_NAMES.items() if field in values}
     return Document(document.path, {**fields, "hidden_act": "silu"})
 

@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
-from headrace_engine.errors import CheckpointError, UnsupportedModel
+from headrace_engine.errors import UnsupportedModel
+from headrace_engine.models.head_sizes import divide, read_turning_head_dim
 from headrace_engine.models.layers import Activation, Linear, RMSNorm, read_activation
 from headrace_engine.models.rotary import Rotary, Rotation, read_theta
 from headrace_engine.weights import WeightSource
@@ -94,18 +95,18 @@ class Qwen3Config:
             CheckpointError: One is missing or contradicts another.
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
-        document = Document(document.path, {**_DEFAULTS, **document.values})
+        document = _with_defaults(document)
         family = document.require("model_type", str)
-        num_layers = document.require("num_hidden_layers", int)
+        num_layers = document.require_size("num_hidden_layers")
         _refuse_windows(document, num_layers)
         return cls(
             family=family,
-            vocab_size=document.require("vocab_size", int),
-            hidden_size=document.require("hidden_size", int),
+            vocab_size=document.require_size("vocab_size"),
+            hidden_size=document.require_size("hidden_size"),
             num_layers=num_layers,
             shape=_read_shape(document, causal=_read_causal(document, family)),
-            intermediate_size=document.require("intermediate_size", int),
-            max_positions=document.require("max_position_embeddings", int),
+            intermediate_size=document.require_size("intermediate_size"),
+            max_positions=document.require_size("max_position_embeddings"),
             theta=_read_theta(document),
             eps=document.require("rms_norm_eps", float),
             activation=read_activation(document, "hidden_act"),
@@ -118,14 +119,21 @@ class Qwen3Config:
         Raises:
             CheckpointError: One is missing or misshapen.
         """
-        embedding = weights.take("embed_tokens.weight", self.vocab_size, self.hidden_size)
+        tokens = weights.take("embed_tokens.weight", self.vocab_size, self.hidden_size)
         return Qwen3Encoder(
-            embedding=embedding,
-            rotary=Rotary.of(self.shape.head_dim, self.theta, embedding.device),
+            tokens=tokens,
+            rotary=Rotary.of(self.shape.head_dim, self.theta, tokens.device),
             layers=[_Layer.take(weights, f"layers.{index}", self) for index in range(self.num_layers)],
             norm=RMSNorm.take(weights, "norm", self.hidden_size, self.eps),
             shapes=(self.shape,),
         )
+
+
+def _with_defaults(document: Document) -> Document:
+    # To transformers, null means something here: as many heads as there are of queries, and no window.
+    meant = {"num_key_value_heads": document.values.get("num_attention_heads"), "sliding_window": None}
+    nulls = {field: value for field, value in meant.items() if document.values.get(field, field) is None}
+    return document.with_defaults({**_DEFAULTS, **nulls})
 
 
 def _refuse_windows(document: Document, num_layers: int) -> None:
@@ -153,17 +161,13 @@ def _read_causal(document: Document, family: str) -> bool:
 
 
 def _read_shape(document: Document, *, causal: bool) -> AttentionShape:
-    num_heads = document.require("num_attention_heads", int)
-    num_kv_heads = document.get("num_key_value_heads", int) or num_heads
-    head_dim = document.require("head_dim", int)
-    if num_heads < 1 or num_kv_heads < 1 or num_heads % num_kv_heads or head_dim < 2 or head_dim % 2:
-        message = (
-            f"{document.path}: num_attention_heads={num_heads}, num_key_value_heads={num_kv_heads} and "
-            f"head_dim={head_dim} do not fit: the first is a multiple of the second, and the third is even; "
-            "take the file from the original checkpoint"
-        )
-        raise CheckpointError(message)
-    return AttentionShape(num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim, causal=causal)
+    divide(document, "num_attention_heads", "num_key_value_heads")
+    return AttentionShape(
+        num_heads=document.require_size("num_attention_heads"),
+        num_kv_heads=document.require_size("num_key_value_heads"),
+        head_dim=read_turning_head_dim(document),
+        causal=causal,
+    )
 
 
 def _read_theta(document: Document) -> float:
@@ -219,14 +223,14 @@ class Qwen3Encoder:
     """Embeddings, layers, then a normalisation, over all tokens of a batch at once.
 
     Attributes:
-        embedding: [vocab_size, D], ids to rows; a tied token head reads it too.
+        tokens: [vocab_size, D], ids to rows; a tied token head reads it too.
         rotary: The angles.
         layers: Rows to rows.
         norm: Of the last layer's rows.
         shapes: What the layers ask of attention.
     """
 
-    embedding: torch.Tensor
+    tokens: torch.Tensor
     rotary: Rotary
     layers: list[_Layer]
     norm: RMSNorm
@@ -234,7 +238,7 @@ class Qwen3Encoder:
 
     def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
         """Encode a batch: [T, D] in the compute dtype, a row for each token."""
-        rows = F.embedding(batch.token_ids, self.embedding)
+        rows = F.embedding(batch.token_ids, self.tokens)
         rotation = self.rotary(batch.positions, rows.dtype)
         for layer in self.layers:
             rows = layer(rows, rotation, attention)

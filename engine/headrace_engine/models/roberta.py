@@ -7,11 +7,16 @@ holds no padding, so here each token counts. The two differ only for a text that
 transformers gives that token the row of position pad_token_id, and the tokens after it a position less.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from headrace_engine.document import Document
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions, refuse_variants
 from headrace_engine.models.bert_layer import LayerConfig
 
-_DEFAULT_PAD_TOKEN_ID = 1
+# What transformers' configurations take where the file leaves a field out.
+_DEFAULTS: Mapping[str, Any] = MappingProxyType({"pad_token_id": 1})
 
 
 def read_roberta(document: Document) -> BertConfig:
@@ -21,15 +26,15 @@ def read_roberta(document: Document) -> BertConfig:
         CheckpointError: One is missing or contradicts another.
         UnsupportedModel: One asks for a variant that the encoder does not compute.
     """
+    document = document.with_defaults(_DEFAULTS)
     refuse_variants(document)
-    pad_token_id = document.get("pad_token_id", int)
     return BertConfig(
         family=document.require("model_type", str),
         prefixes=("roberta.",),
         ignored=(*IGNORED, "lm_head."),  # of pre-training, which reads the encoder's rows and changes none
-        vocab_size=document.require("vocab_size", int),
-        positions=read_positions(document, 1 + (_DEFAULT_PAD_TOKEN_ID if pad_token_id is None else pad_token_id)),
-        num_segments=document.require("type_vocab_size", int),
-        num_layers=document.require("num_hidden_layers", int),
+        vocab_size=document.require_size("vocab_size"),
+        positions=read_positions(document, 1 + document.require("pad_token_id", int)),
+        num_segments=document.require_size("type_vocab_size"),
+        num_layers=document.require_size("num_hidden_layers"),
         layer=LayerConfig.read(document),
     )

@@ -63,6 +63,7 @@ def read_theta(document: Document, parameters: Mapping[str, Any] | None, default
         default: What holds where the set names no base.
 
     Raises:
+        CheckpointError: The base is of another type.
         UnsupportedModel: The angles are scaled (linear, dynamic, YaRN and the like), or no base is given.
     """
     parameters = parameters or {}
@@ -70,8 +71,8 @@ def read_theta(document: Document, parameters: Mapping[str, Any] | None, default
     if kind != "default":
         message = f"{document.path}: rope_type={kind!r} is not supported: use a model with 'default'"
         raise UnsupportedModel(message)
-    theta = parameters.get("rope_theta", default)
-    if not isinstance(theta, (int, float)) or isinstance(theta, bool) or theta <= 1:
+    theta = Document(document.path, dict(parameters)).with_defaults({"rope_theta": default}).get("rope_theta", float)
+    if theta is None or theta <= 1:
         message = f"{document.path}: rope_theta={theta!r} is no base above 1: correct the file"
         raise UnsupportedModel(message)
-    return float(theta)
+    return theta

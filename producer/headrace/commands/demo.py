@@ -15,6 +15,8 @@ from rich.table import Table
 
 from headrace import local
 from headrace.commands.flags import DEFAULT_MODEL, WorkerModel
+from headrace.commands.signals import end_as_ctrl_c
+from headrace.errors import InputError
 from headrace.sync import SyncClient
 
 _NEAREST = 3
@@ -25,6 +27,7 @@ def demo(
     log: Annotated[Path | None, typer.Option(help="Keep the worker's log here.")] = None,
 ) -> None:
     """Embed a few hundred sentences and find the nearest to three questions; everything runs on this machine."""
+    end_as_ctrl_c()
     console = Console()
     sentences, questions = _lines("sentences.txt"), _lines("questions.txt")
     with ExitStack() as stack:
@@ -34,14 +37,18 @@ def demo(
             stack.enter_context(local.worker(model, server.url, log=log or directory / "worker.log"))
             client = stack.enter_context(SyncClient(server.url))
         (spec,) = client.models()
+        # Only now: what a model can do is known from its files, which this side never reads.
+        if "embed" not in spec.tasks:
+            raise InputError(
+                f"model is {model!r}: it can {' and '.join(spec.tasks)}, and the demo embeds: name an embedding model"
+            )
         console.print(f"nats-server at {server.url}, a worker with [bold]{spec.name}[/]")
         with console.status(f"embedding {len(sentences)} sentences"):
             started = time.perf_counter()
             corpus = client.embed(sentences, strict=True)
             seconds = time.perf_counter() - started
-        console.print(
-            f"{len(sentences)} sentences, {corpus.usage.tokens} tokens in {corpus.usage.chunks} chunks: {seconds:.2f} s"
-        )
+        chunks = f"{corpus.usage.chunks} chunk{'' if corpus.usage.chunks == 1 else 's'}"
+        console.print(f"{len(sentences)} sentences, {corpus.usage.tokens} tokens in {chunks}: {seconds:.2f} s")
         asked = client.embed(questions, strict=True)
         for question, scores in zip(questions, np.asarray(asked) @ np.asarray(corpus).T, strict=True):
             console.print(_answers(question, scores, sentences))

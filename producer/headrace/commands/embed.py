@@ -58,5 +58,5 @@ def embed(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
                 files.print_lines(source.texts[first : first + len(vectors)], vectors)
     if output is not None:
         files.write(output, source.texts, parts)
-        typer.secho(f"{len(source.texts)} vectors to {output}", err=True)
+        typer.secho(f"{len(source.texts)} vector{'' if len(source.texts) == 1 else 's'} to {output}", err=True)
     sys.exit(report(parts, "text"))

@@ -54,7 +54,8 @@ def read(arguments: Sequence[str], column: str) -> Source:
 
 def _is_path(argument: str) -> bool:
     try:
-        return Path(argument).exists()
+        # The path of an empty text is the current directory.
+        return argument != "" and Path(argument).exists()
     except (OSError, ValueError):  # too long for a name, or with a NUL
         return False
 

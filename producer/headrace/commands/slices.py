@@ -54,7 +54,7 @@ def report(parts: Sequence[Result], what: str) -> int:
             typer.secho(f"{what} {first + index}: {error.code}: {error.text}", err=True, fg="red")
         first += len(part)
     if truncated:
-        typer.secho(
-            f"{truncated} of {first} {what}s were longer than the model takes and were cut", err=True, fg="yellow"
-        )
+        texts, were = what if first == 1 else f"{what}s", "was" if truncated == 1 else "were"
+        said = f"{truncated} of {first} {texts} {were} longer than the model takes and {were} cut"
+        typer.secho(said, err=True, fg="yellow")
     return SOME_FAILED if failed else 0

@@ -1,7 +1,6 @@
 """`headrace up`: everything on this machine, until Ctrl-C."""
 
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from headrace import local
 from headrace.commands.flags import DEFAULT_MODEL, WorkerModel
+from headrace.commands.signals import end_as_ctrl_c
 from headrace.sync import SyncClient
 
 _TRY = """
@@ -52,10 +52,7 @@ def up(
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
 ) -> None:
     """Run nats-server and a worker on this machine, and say how to use them."""
-    # Both end it as Ctrl-C does: the contexts below drain and stop what they started. SIGINT is named too because a
-    # shell that starts this in the background has it ignored.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.default_int_handler)
+    end_as_ctrl_c()
     console = Console(stderr=True)
     try:
         with ExitStack() as stack:

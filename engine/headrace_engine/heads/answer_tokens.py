@@ -13,7 +13,7 @@ from headrace_engine.modules import Modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class AnswerTokens:
     """Two tokens, or one.
 
     Attributes:
@@ -36,7 +36,7 @@ class Answers:
         return [self.true_id] if self.false_id is None else [self.true_id, self.false_id]
 
     @classmethod
-    def read(cls, modules: Modules, vocab_size: int) -> "Answers":
+    def read(cls, modules: Modules, vocab_size: int) -> "AnswerTokens":
         """Read LogitScore's file, or take "yes" and "no" where there is no modules.json.
 
         Raises:
@@ -55,7 +55,7 @@ class Answers:
         return answers
 
     @classmethod
-    def _of_words(cls, modules: Modules, words: list[int | None]) -> "Answers":
+    def _of_words(cls, modules: Modules, words: list[int | None]) -> "AnswerTokens":
         true_id, false_id = words
         if true_id is None or false_id is None:
             message = (
@@ -72,7 +72,7 @@ class Answers:
         )
 
     @classmethod
-    def _of_module(cls, modules: Modules, words: list[int | None]) -> "Answers":
+    def _of_module(cls, modules: Modules, words: list[int | None]) -> "AnswerTokens":
         steps = modules.steps or ()
         if [step.kind for step in steps] != ["LogitScore"]:
             message = f"{modules.file}: the chain {modules.chain} is not supported: use a model that ends in LogitScore"
@@ -91,8 +91,16 @@ class Answers:
 def _ids(tokenizer: Path, *tokens: str) -> list[int | None]:
     """The ids of whole tokens in tokenizer.json; None for what is none."""
     document = Document.read(tokenizer)
-    added = {entry["content"]: entry["id"] for entry in document.get("added_tokens", list) or []}
+    added = [_entry(tokenizer, entry) for entry in document.get("added_tokens", list) or []]
     vocabulary = document.require("model", dict).get("vocab")
     # A Unigram model lists pairs instead; none of those that answer so has one.
-    known = {**(vocabulary if isinstance(vocabulary, dict) else {}), **added}
-    return [known.get(token) for token in tokens]
+    known = {**(vocabulary if isinstance(vocabulary, dict) else {}), **dict(added)}
+    return [Document(tokenizer, known).get(token, int) for token in tokens]
+
+
+def _entry(tokenizer: Path, entry: object) -> tuple[str, int]:
+    if not isinstance(entry, dict):
+        message = f"{tokenizer}: added_tokens has {entry!r} and should list objects: download the checkpoint again"
+        raise CheckpointError(message)
+    document = Document(tokenizer, entry)
+    return document.require("content", str), document.require("id", int)

@@ -1,0 +1,23 @@
+"""What the command line of a worker refuses before it loads or connects to anything."""
+
+import pytest
+from headrace.cli import build
+from typer.testing import CliRunner
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--dtype", "float16"), "dtype='float16' is unknown"),
+        (("--device", "tpu"), "device='tpu' is unknown"),
+        (("--attention", "flash"), "attention='flash' is unknown"),
+        (("--warm-up", "1x"), "warm_up is '1x'"),
+        (("--warm-up", "0x5"), "warm_up is '0x5'"),
+        (("--batch-floor", "2"), "batch_floor is 2.0"),
+        (("--ready-fd", "987"), "ready_fd is 987, which is not open"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_wrong_usage_and_named(flags: tuple[str, ...], message: str) -> None:
+    ended = CliRunner().invoke(build(), ["worker", "nowhere", *flags], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert ended.exit_code == 2
+    assert message in ended.output
