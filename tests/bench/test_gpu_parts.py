@@ -118,7 +118,7 @@ def test_the_engine_takes_its_tensors_from_random_ones_and_float32_has_the_same_
 
 def _embedding(built: Built, ids: torch.Tensor) -> torch.Tensor:
     encoder = built.model.encoder
-    table = getattr(encoder, "embedding", None)
+    table = getattr(encoder, "tokens", None)
     return (encoder.embeddings.tokens if table is None else table)[ids]  # type: ignore[attr-defined,no-any-return]
 
 
