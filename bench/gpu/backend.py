@@ -9,15 +9,11 @@ from typing import Protocol
 
 import torch
 from headrace_engine.attention import AttentionBackend, CapturableBackend
-from headrace_engine.attention.flash4 import Flash4Backend
-from headrace_engine.attention.flashinfer import FlashInferBackend
 from headrace_engine.attention.sdpa import SdpaBackend
-from headrace_engine.attention.varlen import VarlenBackend
 from headrace_engine.buckets import Buckets
 from headrace_engine.config import EngineConfig
 from headrace_engine.cuda.copies import Copies
-from headrace_engine.cuda.graph import CudaCaptures
-from headrace_engine.cuda.load import capturable, load
+from headrace_engine.cuda.load import capturable, capturing, load
 from headrace_engine.cuda.runner import CudaRunner
 from headrace_engine.graphs import Graphs
 from headrace_engine.limits import Limits
@@ -27,12 +23,6 @@ from headrace_engine.runner import EagerRunner, Runner
 from gpu.model import Built
 
 _EAGER = EngineConfig(graphs=None)
-_BAKES_MAX_SEQLEN = {
-    "fa2": FlashInferBackend.bakes_max_seqlen,
-    "fa3": FlashInferBackend.bakes_max_seqlen,
-    "fa4": Flash4Backend.bakes_max_seqlen,
-    "varlen": VarlenBackend.bakes_max_seqlen,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +32,15 @@ class Graphing:
     Attributes:
         runner: The runner.
         graphs: Its graphs.
-        buckets: Its buckets.
     """
 
     runner: CudaRunner
     graphs: Graphs
-    buckets: Buckets
+
+    @property
+    def buckets(self) -> Buckets:
+        """The buckets of its graphs."""
+        return self.graphs.buckets
 
 
 class Backend(Protocol):
@@ -113,30 +106,15 @@ class CudaBackend:
 
     def graphing(self, built: Built, config: EngineConfig) -> Graphing | None:
         """See `Backend.graphing`."""
-        if self.name not in _BAKES_MAX_SEQLEN:
-            return None
-        runner = load(built.model, self.name, config, built.limits, self.dtype, self.device)
-        if runner.graphs is None:
-            return None
-        buckets = buckets_of(built.limits, config, bakes_max_seqlen=_BAKES_MAX_SEQLEN[self.name])
-        return Graphing(runner, runner.graphs, buckets)
+        return _graphing(load(built.model, self.name, config, built.limits, self.dtype, self.device))
 
 
 def assemble(
     model: Model, attention: CapturableBackend, limits: Limits, config: EngineConfig, device: torch.device
-) -> Graphing:
+) -> Graphing | None:
     """Put a runner together as the engine's `load` does, but with an attention backend that it does not know."""
-    copies = Copies(device)
-    captures = CudaCaptures(
-        model, attention, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
-    )
-    buckets = buckets_of(limits, config, bakes_max_seqlen=attention.bakes_max_seqlen)
-    graphs = Graphs(captures, buckets, config.graphs)
-    return Graphing(CudaRunner(captures, graphs, copies), graphs, buckets)
+    return _graphing(capturing(model, attention, config, limits, Copies(device)))
 
 
-def buckets_of(limits: Limits, config: EngineConfig, *, bakes_max_seqlen: bool) -> Buckets:
-    """The buckets that `load` makes."""
-    return Buckets(
-        max_tokens=config.max_graph_tokens, max_length=limits.max_length, buckets_max_seqlen=bakes_max_seqlen
-    )
+def _graphing(runner: CudaRunner) -> Graphing | None:
+    return None if runner.graphs is None else Graphing(runner, runner.graphs)

@@ -40,7 +40,7 @@ class OlderTorchBackend:
         copies = Copies(self.device)
         return CudaRunner(CudaEager(built.model, self._varlen(built.model), copies), None, copies)
 
-    def graphing(self, built: Built, config: EngineConfig) -> Graphing:
+    def graphing(self, built: Built, config: EngineConfig) -> Graphing | None:
         """See `Backend.graphing`."""
         return assemble(built.model, self._varlen(built.model), built.limits, config, self.device)
 

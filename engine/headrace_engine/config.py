@@ -6,9 +6,10 @@ It knows what may be asked for. It does not know which model will run, nor what 
 import re
 from dataclasses import dataclass, field
 
+from headrace_engine.attention.rules import OBSTACLES
 from headrace_engine.graphs import GraphConfig
 
-ATTENTION = ("auto", "fa2", "fa3", "fa4", "varlen", "sdpa")
+ATTENTION = ("auto", *OBSTACLES)
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 

@@ -122,6 +122,7 @@ class Graphs:
     """The graphs of one model, captured lazily.
 
     Attributes:
+        buckets: Which shapes are captured.
         counters: What has happened so far.
     """
 
@@ -142,7 +143,7 @@ class Graphs:
         """
         self.counters = GraphCounters()
         self._backend = backend
-        self._buckets = buckets
+        self.buckets = buckets
         self._config = config or GraphConfig()
         self._clock = clock
         self._lock = threading.Lock()  # graphs share one pool and one output: no two of them may run or be captured
@@ -179,7 +180,7 @@ class Graphs:
             method: queue a copy of it before that.
         """
         with self._lock:
-            key = self._buckets.key(batch)
+            key = self.buckets.key(batch)
             graph = self._graph(key)
             if key is None or graph is None:
                 return self._backend.eager(batch)

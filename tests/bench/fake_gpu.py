@@ -70,7 +70,7 @@ class FakeBackend:
         copies = Copies(self.device)
         return CudaRunner(CudaEager(built.model, SdpaBackend(), copies), None, copies)
 
-    def graphing(self, built: Built, config: EngineConfig) -> Graphing:
+    def graphing(self, built: Built, config: EngineConfig) -> Graphing | None:
         model = cast("Model", CapturedModel(built.model, self.runtime))
         return assemble(model, ReplannedBackend(), built.limits, config, self.device)
 

@@ -49,17 +49,29 @@ def load(
     elif config.graphs is None or config.max_graph_tokens == 0:
         runner = CudaRunner(CudaEager(model, backend, copies), None, copies)
     else:
-        captures = CudaCaptures(
-            model, backend, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
-        )
-        buckets = Buckets(
-            max_tokens=config.max_graph_tokens,
-            max_length=limits.max_length,
-            buckets_max_seqlen=backend.bakes_max_seqlen,
-        )
-        runner = CudaRunner(captures, Graphs(captures, buckets, config.graphs), copies)
-        runner.warm_up([_key(buckets, *batch) for batch in config.warm_up])
+        runner = capturing(model, backend, config, limits, copies)
     runner.run(pack([np.zeros(1, np.uint32)])).wait()
+    return runner
+
+
+def capturing(
+    model: Model, backend: CapturableBackend, config: EngineConfig, limits: Limits, copies: Copies
+) -> CudaRunner:
+    """Put a runner together that captures graphs, and capture those of `config.warm_up`.
+
+    Raises:
+        Misconfigured: `config.warm_up` names a batch that there can be no graph for.
+    """
+    captures = CudaCaptures(
+        model, backend, copies, has_segments=limits.num_segments > 1, has_skips=not limits.include_prompt
+    )
+    buckets = Buckets(
+        max_tokens=config.max_graph_tokens,
+        max_length=limits.max_length,
+        buckets_max_seqlen=backend.bakes_max_seqlen,
+    )
+    runner = CudaRunner(captures, Graphs(captures, buckets, config.graphs), copies)
+    runner.warm_up([_key(buckets, *batch) for batch in config.warm_up])
     return runner
 
 

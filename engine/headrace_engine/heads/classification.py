@@ -36,22 +36,22 @@ class ClassificationConfig:
         activation: What makes a score of a logit.
         chat: How a pair becomes one text; None where the tokenizer joins pairs.
         files: Those that say so, besides config.json and the tokenizer's.
+        task: What the rows are.
+        dim: One score.
+        include_prompt: The pair is read as a whole.
+        normalize: Scores have no length.
+        dtypes: What scores are sent in.
     """
 
     classifier: Classifier
     activation: ScoreActivation
     chat: ChatTemplate | None
     files: tuple[Path, ...]
-
-    @property
-    def task(self) -> Literal["score"]:
-        """What the rows are."""
-        return "score"
-
-    @property
-    def dim(self) -> int:
-        """One score."""
-        return 1
+    task: Literal["score"] = "score"
+    dim: int = 1
+    include_prompt: bool = True
+    normalize: bool = False
+    dtypes: tuple[Dtype, ...] = ("f32",)
 
     @property
     def pooling(self) -> Pooling:
@@ -62,21 +62,6 @@ class ClassificationConfig:
     def pooling_source(self) -> str:
         """The file and field that say so."""
         return self.classifier.pooling_source
-
-    @property
-    def include_prompt(self) -> bool:
-        """The pair is read as a whole."""
-        return True
-
-    @property
-    def normalize(self) -> bool:
-        """Scores have no length."""
-        return False
-
-    @property
-    def dtypes(self) -> tuple[Dtype, ...]:
-        """What scores are sent in."""
-        return ("f32",)
 
     @property
     def pair_template(self) -> PairTemplate | None:

@@ -41,6 +41,9 @@ class PipelineConfig:
         normalize: Whether the chain ends in Normalize.
         dtypes: What `finish` can make of the rows.
         files: The modules' files.
+        task: What the rows are.
+        activation: Rows are no scores.
+        pair_template: Texts come alone.
     """
 
     pooling: Pooling
@@ -51,21 +54,9 @@ class PipelineConfig:
     normalize: bool
     dtypes: tuple[Dtype, ...]
     files: tuple[Path, ...]
-
-    @property
-    def task(self) -> Literal["embed"]:
-        """What the rows are."""
-        return "embed"
-
-    @property
-    def activation(self) -> None:
-        """Rows are no scores."""
-        return None
-
-    @property
-    def pair_template(self) -> None:
-        """Texts come alone."""
-        return None
+    task: Literal["embed"] = "embed"
+    activation: None = None
+    pair_template: None = None
 
     @property
     def prompts(self) -> Mapping[str, str]:

@@ -43,6 +43,12 @@ class YesNoConfig:
         hidden_size: D, the width of a token's row.
         is_tied: Whether the token head is the encoder's embedding.
         files: Those that say all this, besides config.json and the tokenizer's.
+        task: What the rows are.
+        dim: One score.
+        include_prompt: The pair is read as a whole.
+        normalize: Scores have no length.
+        dtypes: What scores are sent in.
+        pooling: The next token is read off the last.
     """
 
     answers: AnswerTokens
@@ -52,41 +58,17 @@ class YesNoConfig:
     hidden_size: int
     is_tied: bool
     files: tuple[Path, ...]
-
-    @property
-    def task(self) -> Literal["score"]:
-        """What the rows are."""
-        return "score"
-
-    @property
-    def dim(self) -> int:
-        """One score."""
-        return 1
-
-    @property
-    def pooling(self) -> Pooling:
-        """The next token is read off the last."""
-        return "last_token"
+    task: Literal["score"] = "score"
+    dim: int = 1
+    include_prompt: bool = True
+    normalize: bool = False
+    dtypes: tuple[Dtype, ...] = ("f32",)
+    pooling: Pooling = "last_token"
 
     @property
     def pooling_source(self) -> str:
         """The file and field that say so."""
         return self.answers.source
-
-    @property
-    def include_prompt(self) -> bool:
-        """The pair is read as a whole."""
-        return True
-
-    @property
-    def normalize(self) -> bool:
-        """Scores have no length."""
-        return False
-
-    @property
-    def dtypes(self) -> tuple[Dtype, ...]:
-        """What scores are sent in."""
-        return ("f32",)
 
     @property
     def pair_template(self) -> PairTemplate:

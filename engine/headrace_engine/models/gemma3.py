@@ -59,6 +59,10 @@ class Gemma3Config:
         eps: The epsilon of every normalisation.
         activation: The function inside the feed-forward part.
         attention_bias: Whether the linear layers around attention have a bias.
+        family: config.json's model_type.
+        num_segments: 1: the family has none.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
     """
 
     vocab_size: int
@@ -71,31 +75,15 @@ class Gemma3Config:
     eps: float
     activation: Activation
     attention_bias: bool
-
-    @property
-    def family(self) -> str:
-        """config.json's model_type."""
-        return "gemma3_text"
+    family: str = "gemma3_text"
+    num_segments: int = 1
+    prefixes: tuple[str, ...] = _PREFIXES
+    ignored: tuple[str, ...] = _IGNORED
 
     @property
     def num_layers(self) -> int:
         """How many layers."""
         return len(self.kinds)
-
-    @property
-    def num_segments(self) -> int:
-        """The family has no segments."""
-        return 1
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """What may stand before the names of the encoder's tensors."""
-        return _PREFIXES
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Beginnings of the names of tensors that change no row of the encoder."""
-        return _IGNORED
 
     @classmethod
     def read(cls, document: Document) -> "Gemma3Config":

@@ -68,6 +68,8 @@ class GteConfig:
         factor: What its frequencies are divided by.
         eps: The epsilon of every layer normalisation.
         activation: The function inside the feed-forward part.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
     """
 
     family: str
@@ -83,21 +85,13 @@ class GteConfig:
     factor: float
     eps: float
     activation: Activation
+    prefixes: tuple[str, ...] = _PREFIXES
+    ignored: tuple[str, ...] = _IGNORED
 
     @property
     def num_segments(self) -> int:
         """Segment ids are below it."""
         return max(1, self.type_vocab_size)
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """What may stand before the names of the encoder's tensors."""
-        return _PREFIXES
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Beginnings of the names of tensors that change no row of the encoder."""
-        return _IGNORED
 
     @property
     def shape(self) -> AttentionShape:

@@ -61,6 +61,10 @@ class ModernBertConfig:
         norm_bias: Whether normalisations have a bias.
         attention_bias: Whether the linear layers around attention have one.
         mlp_bias: And those of the feed-forward part.
+        family: config.json's model_type.
+        num_segments: 1: the family has none.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
     """
 
     vocab_size: int
@@ -76,31 +80,15 @@ class ModernBertConfig:
     norm_bias: bool
     attention_bias: bool
     mlp_bias: bool
-
-    @property
-    def family(self) -> str:
-        """config.json's model_type."""
-        return "modernbert"
+    family: str = "modernbert"
+    num_segments: int = 1
+    prefixes: tuple[str, ...] = _PREFIXES
+    ignored: tuple[str, ...] = _IGNORED
 
     @property
     def num_layers(self) -> int:
         """How many layers."""
         return len(self.kinds)
-
-    @property
-    def num_segments(self) -> int:
-        """The family has no segments."""
-        return 1
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """What may stand before the names of the encoder's tensors."""
-        return _PREFIXES
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Beginnings of the names of tensors that change no row of the encoder."""
-        return _IGNORED
 
     @property
     def head_dim(self) -> int:

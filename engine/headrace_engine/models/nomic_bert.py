@@ -84,6 +84,9 @@ class NomicBertConfig:
         theta: The base of the rotation.
         eps: The epsilon of every layer normalisation.
         activation: The function inside the feed-forward part.
+        family: config.json's model_type.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
     """
 
     vocab_size: int
@@ -97,21 +100,9 @@ class NomicBertConfig:
     theta: float
     eps: float
     activation: Activation
-
-    @property
-    def family(self) -> str:
-        """config.json's model_type."""
-        return "nomic_bert"
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """What may stand before the names of the encoder's tensors."""
-        return _PREFIXES
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Beginnings of the names of tensors that change no row of the encoder."""
-        return _IGNORED
+    family: str = "nomic_bert"
+    prefixes: tuple[str, ...] = _PREFIXES
+    ignored: tuple[str, ...] = _IGNORED
 
     @property
     def shape(self) -> AttentionShape:

@@ -58,6 +58,9 @@ class Qwen3Config:
         eps: The epsilon of every normalisation.
         activation: The function inside the feed-forward part.
         attention_bias: Whether the linear layers around attention have a bias.
+        num_segments: 1: the family has none.
+        prefixes: What may stand before the names of the encoder's tensors.
+        ignored: Beginnings of the names of tensors that change no row of the encoder.
     """
 
     family: str
@@ -71,21 +74,9 @@ class Qwen3Config:
     eps: float
     activation: Activation
     attention_bias: bool
-
-    @property
-    def num_segments(self) -> int:
-        """The family has no segments."""
-        return 1
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """What may stand before the names of the encoder's tensors."""
-        return _PREFIXES
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Beginnings of the names of tensors that change no row of the encoder."""
-        return _IGNORED
+    num_segments: int = 1
+    prefixes: tuple[str, ...] = _PREFIXES
+    ignored: tuple[str, ...] = _IGNORED
 
     @classmethod
     def read(cls, document: Document) -> "Qwen3Config":
