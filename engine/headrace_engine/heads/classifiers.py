@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models import EncoderConfig
-from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
+from headrace_engine.models.layers import LayerNorm, Linear, read_activation
 from headrace_engine.pooling import Pooling
 from headrace_engine.weights import WeightSource
 
@@ -56,7 +56,7 @@ def read_classifier(document: Document, config: EncoderConfig) -> Classifier:
     return _FAMILIES[config.family](document, config.hidden_size)
 
 
-def _on_first_token(first: str, activation: Activation, last: str) -> Callable[[Document, int], Classifier]:
+def _on_first_token(first: str, activation: Layer, last: str) -> Callable[[Document, int], Classifier]:
     def read(_: Document, width: int) -> Classifier:
         def take(weights: WeightSource) -> list[Layer]:
             return [Linear.take(weights, [first], width, width), activation, Linear.take(weights, [last], width, 1)]

@@ -141,4 +141,4 @@ class BertLayer:
         query, key, value = self.qkv(rows).view(num_tokens, 3, self.shape.num_heads, self.shape.head_dim).unbind(1)
         attended = attention.run(query, key, value, self.shape, bias).view(num_tokens, width)
         rows = self.attended_norm(rows + self.attended(attended))
-        return self.norm(rows + self.down(self.activation(self.up(rows))))
+        return self.norm(rows + self.down(self.up(rows, self.activation)))

@@ -12,9 +12,25 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.models import packing
 from headrace_engine.weights import WeightSource
 
-Activation = Callable[[torch.Tensor], torch.Tensor]
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A function of each element.
+
+    Attributes:
+        function: The function.
+        fused: What oneDNN calls it; None where it has none.
+    """
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+    fused: packing.Fused | None = None
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """[…] → […]."""
+        return self.function(rows)
 
 
 def read_activation(document: Document, field: str) -> Activation:
@@ -26,13 +42,13 @@ def read_activation(document: Document, field: str) -> Activation:
     """
     match document.require(field, str):
         case "gelu":
-            return F.gelu
+            return Activation(F.gelu, packing.Fused("gelu", "none"))
         case "gelu_new" | "gelu_pytorch_tanh":
-            return partial(F.gelu, approximate="tanh")
+            return Activation(partial(F.gelu, approximate="tanh"), packing.Fused("gelu", "tanh"))
         case "relu":
-            return F.relu
+            return Activation(F.relu, packing.Fused("relu"))
         case "silu" | "swish":
-            return F.silu
+            return Activation(F.silu)
         case name:
             message = (
                 f"{document.path}: {field}={name!r} is not supported: use a model with one of these: "
@@ -46,7 +62,7 @@ class Linear:
     """x·Wᵀ + b.
 
     Attributes:
-        weight: [outputs, inputs].
+        weight: [outputs, inputs]; on a CPU as packing.py lays it out.
         bias: [outputs], or None.
     """
 
@@ -69,13 +85,22 @@ class Linear:
         widths = outputs * len(names) if len(outputs) == 1 else outputs
         pairs = list(zip(names, widths, strict=True))
         return cls(
-            weight=_side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs]),
+            weight=packing.pack(
+                _side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs])
+            ),
             bias=_side_by_side([weights.take(f"{name}.bias", width) for name, width in pairs]) if has_bias else None,
         )
 
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """[T, inputs] → [T, outputs]."""
-        return F.linear(rows, self.weight, self.bias)
+    def __call__(self, rows: torch.Tensor, activation: Activation | None = None) -> torch.Tensor:
+        """[T, inputs] → [T, outputs], through an activation if there is one."""
+        if self.weight.is_mkldnn:
+            fused = packing.NONE if activation is None else activation.fused
+            if fused is not None:
+                return packing.linear(rows, self.weight, self.bias, fused)
+            rows = packing.linear(rows, self.weight, self.bias)
+        else:
+            rows = F.linear(rows, self.weight, self.bias)
+        return rows if activation is None else activation(rows)
 
 
 def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
