@@ -1,7 +1,9 @@
 # Every target sets up the virtual environment it needs; a second run finds it done.
 #   make demo   embed real sentences through a real nats-server
 #   make test   the whole test suite        make check  ruff and mypy
-#   make bench  speed, as a table and JSON  make dev    the environment only, for your editor
+#   make bench  Headrace and its peers side by side, within 20 minutes; make bench-quick within 3. Both install the peers
+#               first if need be, each in an environment of its own: make bench-peers
+#   make dev    the environment only, for your editor
 #   make gpu-check  check and measure the engine on a CUDA device; without one, what can be on a CPU
 #   make lock   write requirements.lock anew from pyproject.toml
 
@@ -11,7 +13,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench gpu-check dev lock clean
+.PHONY: demo test check bench bench-quick bench-peers gpu-check dev lock clean
 
 demo: .venv/.demo
 	$(BIN)/headrace demo
@@ -25,8 +27,15 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.dev
-	$(BIN)/python bench/first.py $(ARGS)
+bench: .venv/.dev bench-peers
+	$(BIN)/python bench/run.py $(ARGS)
+
+bench-quick: .venv/.dev bench-peers
+	$(BIN)/python bench/run.py --quick $(ARGS)
+
+# Whoever cannot be installed is said so, here and in the report; the others are measured all the same.
+bench-peers: .venv/.dev
+	-PIP_CONSTRAINT= $(BIN)/python bench/peers/install.py
 
 gpu-check: .venv/.dev
 	$(BIN)/python bench/gpu_check.py $(ARGS)

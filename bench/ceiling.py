@@ -1,41 +1,29 @@
 """The most tokens a second that matrix products alone would allow, as a measure for the engine.
 
-It knows the dense part of an encoder layer and how to time a product. It does not know attention, embeddings or norms:
-an engine that reached the ceiling would do them in no time.
+It knows the operations of an encoder layer and how to time a product. It does not count embeddings or norms: an engine
+that reached the ceiling would do them in no time.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
+from headrace_engine.models import packing
 from headrace_engine.models.bert import BertConfig
+from result import Ceiling
 from timing import durations_ms
 
 _TOKENS = 2048
+_SQUARE = 1024
 # Products of one measurement: long enough that a moment of higher clock does not pass for what the machine can do.
 _PRODUCTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """What plain products reach here in one number format, at their fastest.
-
-    Attributes:
-        dtype: The format.
-        product: Rows, inputs and outputs of the product that was timed.
-        gflops: 10⁹ operations a second.
-        tokens_per_s: Tokens whose dense part that would do.
-    """
-
-    dtype: str
-    product: tuple[int, int, int]
-    gflops: float
-    tokens_per_s: float
-
-
 class Product:
-    """The first feed-forward product of a layer, over a batch that fills the machine.
+    """The products of a layer over a batch that fills the machine, and a square one; the fastest of them counts.
 
-    Sampled between the cases that it is a measure for, since a shared machine changes its speed within a minute.
+    Each is run as torch multiplies, and with its weight laid out for oneDNN as the engine does. Sampled between the
+    cases that it is a measure for, since a shared machine changes its speed within a minute.
     """
 
     def __init__(self, shape: BertConfig, dtype: torch.dtype) -> None:
@@ -46,34 +34,61 @@ class Product:
             dtype: The format to multiply in.
         """
         self._shape = shape
-        self._rows = torch.randn(_TOKENS, shape.hidden_size).to(dtype)
-        # As a model holds its weights: [outputs, inputs].
-        self._weight = torch.randn(shape.intermediate_size, shape.hidden_size).to(dtype).t()
-        self._durations_ms: list[float] = []
+        self._dtype = dtype
+        width, inner = shape.hidden_size, shape.intermediate_size
+        sizes = [(_TOKENS, width, inner), (_TOKENS, inner, width), (_TOKENS, width, 3 * width), (_SQUARE,) * 3]
+        self._runs = {size: tuple(_runs(*size, dtype)) for size in sizes}
+        self._fastest_ms = dict.fromkeys(sizes, math.inf)
+
+    @property
+    def dtype(self) -> str:
+        """The format, by its name."""
+        return str(self._dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def sample(self, seconds: float) -> None:
         """Measure for so many seconds. Nothing warms up: only the fastest run will count."""
-        self._durations_ms += durations_ms(self._run, seconds)
+        share = seconds / sum(map(len, self._runs.values()))
+        for size, runs in self._runs.items():
+            for run in runs:
+                self._fastest_ms[size] = min(self._fastest_ms[size], *durations_ms(run, share))
 
     def ceiling(self) -> Ceiling:
         """What the samples come to; there must be one."""
-        rows, inputs, outputs = _TOKENS, *reversed(self._weight.t().shape)
-        flop = 2 * rows * inputs * outputs * _PRODUCTS
-        flop_per_s = flop / min(self._durations_ms) * 1000
+        rates = {size: 2 * math.prod(size) * _PRODUCTS / ms * 1000 for size, ms in self._fastest_ms.items()}
+        fastest = max(rates, key=lambda size: rates[size])
         return Ceiling(
-            dtype=str(self._rows.dtype).removeprefix("torch."),
-            product=(rows, inputs, outputs),
-            gflops=flop_per_s / 1e9,
-            tokens_per_s=flop_per_s / dense_flop(self._shape),
+            dtype=self.dtype,
+            product=fastest,
+            gflops=rates[fastest] / 1e9,
+            tokens_per_s=rates[fastest] / dense_flop(self._shape),
         )
 
-    def _run(self) -> None:
+
+def _runs(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Iterator[Callable[[], None]]:
+    rows, weight = torch.randn(num_rows, inputs).to(dtype), torch.randn(outputs, inputs).to(dtype)
+
+    def plain() -> None:
         for _ in range(_PRODUCTS):
-            torch.mm(self._rows, self._weight)
+            torch.mm(rows, weight.t())
+
+    yield plain
+    packed = packing.pack(weight)
+    if packed.is_mkldnn:
+
+        def laid_out() -> None:
+            for _ in range(_PRODUCTS):
+                packing.linear(rows, packed, None)
+
+        yield laid_out
 
 
 def dense_flop(shape: BertConfig) -> int:
     """Operations of one token in all linear layers: query, key, value, output, up and down."""
     width, inner = shape.hidden_size, shape.intermediate_size
     return 2 * shape.num_layers * (4 * width * width + 2 * width * inner)
+
+
+def flop(shape: BertConfig, lengths: Iterable[int]) -> int:
+    """Operations of some texts: their linear layers, and both products of attention without padding."""
+    return sum(dense_flop(shape) * length + 4 * shape.num_layers * shape.hidden_size * length**2 for length in lengths)

@@ -72,7 +72,7 @@ class Machine:
             load=_load(),
             system=f"{_system()} {platform.machine()}",
             python=platform.python_version(),
-            torch=torch.__version__,
+            torch=str(torch.__version__),
             nats_server=_output(server_binary(), "--version").rpartition("v")[2],
             threads=torch.get_num_threads(),
             dtype=dtype,

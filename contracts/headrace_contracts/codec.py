@@ -1,7 +1,8 @@
 """Messages to bytes and back: MessagePack bodies, JSON for the ModelSpec that operators read in the KV bucket.
 
-The only file that imports msgspec. Decoding copies nothing: arrays are views of the message. Every input gives either
-a message or a DecodeError, in time and memory bounded by its own length. The layout is set out in contracts/wire.md.
+The only file here that imports msgspec. Decoding copies nothing: arrays are views of the message. Every input gives
+either a message or a DecodeError, in time and memory bounded by its own length. The layout is set out in
+contracts/wire.md.
 """
 
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -167,9 +168,9 @@ def decode_chunk(data: bytes) -> Chunk:
     segment_ids = None if wire.typ is UNSET else _array("typ", wire.typ, _SEGMENT_ID)
     if len(lengths) != wire.n:
         raise DecodeError(f"len holds {len(lengths)} lengths but n is {wire.n}")
-    if not lengths.all():
+    if np.count_nonzero(lengths) < len(lengths):
         raise DecodeError(f"len[{int(np.argmin(lengths))}] is 0: a sequence holds at least one token")
-    total = int(lengths.sum(dtype=np.uint64))
+    total = sum(lengths.tolist())
     if total != len(token_ids):
         raise DecodeError(f"len adds up to {total} tokens but tok holds {len(token_ids)}")
     if segment_ids is not None and len(segment_ids) != len(token_ids):

@@ -80,15 +80,18 @@ def pack(
         message = f"sequences[{int(np.argmin(lengths))}] is empty: a sequence has at least one token; leave it out"
         raise BatchError(message)
     order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
     cu_seqlens = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths[order], out=cu_seqlens[1:])
-    positions = np.arange(cu_seqlens[-1], dtype=np.int64) - np.repeat(cu_seqlens[:-1], lengths[order])
+    np.cumsum(ordered, out=cu_seqlens[1:])
+    positions = np.arange(cu_seqlens[-1], dtype=np.int64)
+    if len(lengths) > 1:
+        positions -= np.repeat(cu_seqlens[:-1], ordered)
     return RaggedBatch(
         token_ids=_concatenate(sequences, order),
         positions=torch.from_numpy(positions),
         cu_seqlens=torch.from_numpy(cu_seqlens),
         host_cu_seqlens=cu_seqlens,
-        max_seqlen=int(lengths[order[-1]]),
+        max_seqlen=int(ordered[-1]),
         segment_ids=None if segment_ids is None else _segments(segment_ids, lengths, order),
         skips=None if skips is None else _skips(skips, lengths, order),
         order=order,

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from headrace_engine.attention.rules import OBSTACLES
+from headrace_engine.attention.select import PUBLISHED, Row
 from headrace_engine.graphs import GraphConfig
 
 ATTENTION = ("auto", *OBSTACLES)
@@ -24,6 +25,7 @@ class EngineConfig:
             CUDA device, and on a CPU the one that it multiplies faster, measured when the model is loaded.
         threads: The most threads an operation may use on a CPU; 0 leaves torch's own choice.
         attention: What computes attention, or "auto", which is the best known for the device and the model.
+        table: Which attention is the faster one for which device and model; published figures, or measured ones.
         graphs: Which CUDA graphs there may be; None captures none. A CPU has none anyway.
         max_graph_tokens: Batches of more tokens run eagerly: their launches are hidden behind the work.
         warm_up: Batches to capture a graph for before the first one comes, each as (sequences, tokens of each). Where
@@ -37,6 +39,7 @@ class EngineConfig:
     dtype: str = "auto"
     threads: int = 0
     attention: str = "auto"
+    table: tuple[Row, ...] = PUBLISHED
     graphs: GraphConfig | None = field(default_factory=GraphConfig)
     max_graph_tokens: int = 4096
     warm_up: tuple[tuple[int, int], ...] = ()

@@ -53,11 +53,12 @@ class Engine:
         self._limits = limits
 
     @classmethod
-    def load(cls, model: str | Path, config: EngineConfig | None = None) -> "Engine":
+    def load(cls, model: str | Path | Checkpoint, config: EngineConfig | None = None) -> "Engine":
         """Find, read and load a model.
 
         Args:
-            model: A local directory, an installed package that carries a model, or a hub id.
+            model: A local directory, an installed package that carries a model, or a hub id. A checkpoint that was read
+                already is not read, nor its weights hashed, again.
             config: How to run it; the default is a CUDA device if there is one, or else the CPU, in the best dtype. A
                 number of threads there holds for the whole process, since torch has one pool.
 
@@ -70,7 +71,7 @@ class Engine:
         config = config or EngineConfig()
         if config.threads > 0:
             torch.set_num_threads(config.threads)
-        checkpoint = Checkpoint.read(resolve(model), str(model))
+        checkpoint = model if isinstance(model, Checkpoint) else Checkpoint.read(resolve(model), str(model))
         device = find_device(config.device)
         dtype = compute_dtype(config, device)
         return cls(checkpoint, load_runner(checkpoint, config, dtype, device), Limits.of(checkpoint), dtype)
@@ -126,7 +127,7 @@ def load_runner(checkpoint: Checkpoint, config: EngineConfig, dtype: torch.dtype
     """
     model = load_model(checkpoint, dtype, device)
     case = Case(device=device_facts(device), shapes=model.shapes, dtype=dtype, max_length=checkpoint.max_length)
-    choice = choose(case, missing_backends(), config.attention)
+    choice = choose(case, missing_backends(), config.attention, config.table)
     logger.info("attention by %s on %s: %s", choice.backend, case.device, choice.reason)
     if device.type == "cpu":
         return EagerRunner(model, SdpaBackend())

@@ -131,7 +131,7 @@ def _num_parameters(file: Path) -> int:
 
 def _attention(case: Case, config: EngineConfig, missing: Mapping[str, str]) -> Iterator[Fact]:
     try:
-        choice = choose(case, missing, config.attention)
+        choice = choose(case, missing, config.attention, config.table)
     except UnsupportedModel as error:
         yield Fact("attention", "none", str(error))
         return

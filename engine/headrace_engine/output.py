@@ -69,30 +69,29 @@ def finish(rows: npt.NDArray[np.float32], options: OutputOptions) -> tuple[npt.N
         )
         raise ValueError(message)
     kept = rows[:, : options.dim]
-    good = _finite_rows(kept)
     match options.dtype:
         case "i8":
+            good = _finite_rows(kept)
             # NaN has no int8: the row is zeros before the cast, which would warn and give anything.
             sent: npt.NDArray[Any] = np.rint(_MAX_INT8 * np.tanh(np.where(good[:, None], kept, 0))).astype(np.int8)
         case "b1":
+            good = _finite_rows(kept)
             sent = np.packbits(kept >= 0, axis=1)
         case _:
-            sent, good = _floats(kept, good, options)
+            sent, good = _floats(kept, options)
     sent[~good] = 0
     return sent, good
 
 
-def _floats(
-    kept: npt.NDArray[np.float32], good: npt.NDArray[np.bool_], options: OutputOptions
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _floats(kept: npt.NDArray[np.float32], options: OutputOptions) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    dtype = "<f2" if options.dtype == "f16" else "<f4"
     with np.errstate(all="ignore"):
-        if options.normalize:
-            norms = np.linalg.norm(kept, axis=1)
-            # An infinite length would make zeros of the row; a length of zero makes NaN of it, found below.
-            good = good & np.isfinite(norms)
-            kept = kept / norms[:, None]
-        sent = kept.astype("<f2" if options.dtype == "f16" else "<f4")
-    return sent, good & _finite_rows(sent)
+        if not options.normalize:
+            sent = kept.astype(dtype)
+            return sent, _finite_rows(sent)
+        norms = np.linalg.norm(kept, axis=1)
+        # A value that is not finite makes a length that is not; no element is longer than its row, so the rest fits.
+        return (kept / norms[:, None]).astype(dtype), np.isfinite(norms) & (norms > 0)
 
 
 def finish_scores(

@@ -6,7 +6,7 @@ know what the rows mean: the two calls of client.py do.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from itertools import count
 
@@ -86,15 +86,13 @@ class Calls:
             sent = sorted(set(sent) - set(cut))
         lengths = [len(tokenized.sequences[index]) for index in sent]
         runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for run in runs:
-                    indices = sent[run.start : run.stop]
-                    chunk = _chunk(tokenized, indices, spec, options.task, wanted)
-                    tasks.create_task(self._ask(chunk, indices, options.priority, deadline, spec.shards, gathering))
-        except ExceptionGroup as failed:
-            # One failure fails the call, and the other chunks were given up for it.
-            raise failed.exceptions[0] from None
+
+        def ask(run: range) -> Coroutine[None, None, None]:
+            indices = sent[run.start : run.stop]
+            chunk = _chunk(tokenized, indices, spec, options.task, wanted)
+            return self._ask(chunk, indices, options.priority, deadline, spec.shards, gathering)
+
+        await _all(ask, runs)
         return gathering.finish(tuple(cut) if options.truncate else ())
 
     async def _ask(
@@ -129,6 +127,19 @@ class Calls:
         if priority == "batch":
             return subjects.batch(model, self._client_id)
         return subjects.online(model, next(self._turn) % shards)
+
+
+async def _all(ask: Callable[[range], Coroutine[None, None, None]], runs: list[range]) -> None:
+    """Ask for each run, all at once; one failure fails the call, and the other chunks are given up for it."""
+    if len(runs) == 1:  # a query: a task of its own would be a good part of what it takes
+        await ask(runs[0])
+        return
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for run in runs:
+                tasks.create_task(ask(run))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
 def _chunk(tokenized: Tokenized, indices: list[int], spec: ModelSpec, task: Task, options: Options) -> Chunk:

@@ -46,6 +46,6 @@ class Gathering:
 
     def finish(self, truncated: tuple[int, ...]) -> Gathered:
         """All chunks are in."""
-        if self._rows.dtype.kind == "f":
+        if self._errors and self._rows.dtype.kind == "f":
             self._rows[list(self._errors)] = np.nan
         return Gathered(rows=self._rows, usage=self._usage, truncated=truncated, errors=self._errors)

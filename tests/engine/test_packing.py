@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,6 +70,16 @@ def test_a_dtype_that_is_not_computed_in_stays_as_it_is(dtype: torch.dtype) -> N
 def test_weights_on_another_device_stay_as_they_are() -> None:
     weight = torch.empty(8, 4, device="meta")
     assert packing.pack(weight) is weight
+
+
+@pytest.mark.parametrize("name", ["_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported"])
+def test_without_any_one_of_the_operators_weights_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    there = ["_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported"]
+    some = SimpleNamespace(**{each: getattr(torch.ops.mkldnn, each) for each in there if each != name})
+    monkeypatch.setattr(torch.ops, "mkldnn", some)
+    for dtype in TOLERANCE:
+        weight, _ = tensors(dtype)
+        assert packing.pack(weight) is weight
 
 
 @torch.inference_mode()

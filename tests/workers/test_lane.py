@@ -245,3 +245,31 @@ def test_no_memory_on_the_host_is_told_from_other_failures(allocate: Callable[[]
 def test_no_memory_on_the_device_is_told_from_other_failures() -> None:
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
     assert not is_out_of_memory(RuntimeError("the launch failed"))
+
+
+async def test_a_lane_that_is_left_with_a_step_in_hand_ends_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    engine = QueueingEngine()
+    async with opened(engine) as lane:
+        left = lane.start(batch(1))
+        await until(lambda: engine.queued != [], "it is with the device")
+        # What the lane's thread has to say is not heard before the lane is left.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert left.done()
+    assert not caplog.records
+
+
+async def test_a_step_that_nobody_waits_for_any_more_frees_the_device_all_the_same() -> None:
+    engine = QueueingEngine()
+    async with opened(engine) as lane:
+        given_up = lane.start(batch(1))
+        await lane.free()
+        second = lane.start(batch(2))
+        given_up.cancel()
+        for event in engine.queued:
+            event.happened.set()
+        await lane.free()
+        await until(lambda: len(engine.queued) == 2, "the second is with the device")
+        engine.queued[1].happened.set()
+        assert (await second).rows.tolist() == [[2]]
+        await until(lambda: lane.is_free and lane._num_in_flight == 0, "both are done")

@@ -6,7 +6,9 @@ import pytest
 from headrace_contracts import ModelSpec, decode_spec, encode_spec, limits
 from headrace_engine import Engine, PairTemplate
 from headrace_workers import BudgetUnfit, WorkerConfig
-from headrace_workers.spec import budgets, describe, served_name
+from headrace_workers.calibration.choose import Choice, choose
+from headrace_workers.calibration.cost import Cost
+from headrace_workers.spec import budgets, describe, fingerprint_of, served_name
 
 MAX_PAYLOAD = 1024 * 1024
 
@@ -136,3 +138,92 @@ def test_a_chunk_that_the_server_cannot_carry_is_refused(minilm: Engine) -> None
     config = WorkerConfig(max_chunk_tokens=300_000, step_tokens=300_000)
     with pytest.raises(BudgetUnfit, match=r"max_chunk_tokens is 300000, .* max_payload is 1048576: lower"):
         budgets(config, spec_of(minilm, config), MAX_PAYLOAD)
+
+
+# -- by a calibration
+
+
+def measured(law: Cost, target_ms: float = 100) -> Choice:
+    return choose(law, max_length=256, target_ms=target_ms, most_measured=2**17)
+
+
+SLOW, FAST = measured(Cost(a_ms=3, b_ms=0.15, c_ms=5e-5)), measured(Cost(a_ms=1, b_ms=0.0005, c_ms=1e-9))
+
+
+def described(
+    engine: Engine, choice: Choice | None, config: WorkerConfig | None = None, payload: int = MAX_PAYLOAD
+) -> ModelSpec:
+    return describe(
+        engine.checkpoint,
+        config or WorkerConfig(),
+        compute_dtype="float32",
+        max_payload=payload,
+        measured=choice,
+    )
+
+
+def test_chunks_follow_the_calibrated_step(minilm: Engine) -> None:
+    spec = described(minilm, SLOW)
+    assert spec.max_chunk_tokens == SLOW.step_tokens // 2
+    assert budgets(WorkerConfig(), spec, MAX_PAYLOAD, SLOW).step_tokens == SLOW.step_tokens
+
+
+def test_what_is_in_hand_is_as_calibrated_once_chunks_fit_into_it(minilm: Engine) -> None:
+    chosen = budgets(WorkerConfig(), described(minilm, FAST), MAX_PAYLOAD, FAST)
+    assert chosen.budget_tokens == FAST.budget_tokens
+    small = budgets(WorkerConfig(), described(minilm, SLOW), MAX_PAYLOAD, SLOW)
+    assert small.online_bytes // limits.TOKEN_BYTES >= 2 * SLOW.step_tokens
+    assert small.online_bytes >= 2 * small.min_pull_bytes
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+@pytest.mark.parametrize("choice", [SLOW, FAST])
+def test_each_shard_has_room_for_the_largest_chunk_whatever_was_measured(
+    minilm: Engine, choice: Choice, shards: int
+) -> None:
+    config = WorkerConfig(shards=shards)
+    chosen = budgets(config, described(minilm, choice, config), MAX_PAYLOAD, choice)
+    assert chosen.online_bytes // shards >= 2 * chosen.min_pull_bytes
+    assert chosen.batch_bytes >= chosen.min_pull_bytes
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("choice", [SLOW, FAST, None])
+def test_a_budget_set_alone_works_with_any_calibration(minilm: Engine, choice: Choice | None, shards: int) -> None:
+    config = WorkerConfig(budget_tokens=32_768, shards=shards)
+    spec = described(minilm, choice, config)
+    chosen = budgets(config, spec, MAX_PAYLOAD, choice)
+    assert chosen.budget_tokens == 32_768
+    if choice is FAST:  # its chunks would be larger: they are as large as the purse allows
+        assert limits.min_pull_bytes(spec.max_chunk_tokens + 1, spec.max_chunk_items) > chosen.online_bytes // shards
+
+
+def test_no_less_is_in_hand_than_without_a_calibration(minilm: Engine) -> None:
+    small = measured(Cost(a_ms=3, b_ms=0.15, c_ms=5e-5), target_ms=20)
+    chosen = budgets(WorkerConfig(), described(minilm, small), MAX_PAYLOAD, small)
+    assert chosen.budget_tokens >= budgets(WorkerConfig(), spec_of(minilm), MAX_PAYLOAD).budget_tokens
+
+
+def test_flags_win_over_a_calibration(minilm: Engine) -> None:
+    config = WorkerConfig(step_tokens=4096, budget_tokens=50_000)
+    chosen = budgets(config, described(minilm, SLOW, config), MAX_PAYLOAD, SLOW)
+    assert (chosen.step_tokens, chosen.budget_tokens) == (4096, 50_000)
+
+
+def test_a_calibrated_step_is_raised_to_the_fleets_chunks_where_a_flag_would_be_refused(minilm: Engine) -> None:
+    chosen = budgets(WorkerConfig(), spec_of(minilm), MAX_PAYLOAD, SLOW)
+    assert chosen.step_tokens == spec_of(minilm).max_chunk_tokens > SLOW.step_tokens
+    assert chosen.budget_tokens >= SLOW.budget_for(chosen.step_tokens)
+
+
+def test_a_large_calibrated_step_never_makes_chunks_that_the_server_cannot_carry(minilm: Engine) -> None:
+    payload = 64 * 1024
+    spec = described(minilm, FAST, payload=payload)
+    assert spec.max_chunk_tokens < FAST.step_tokens // 2
+    chosen = budgets(WorkerConfig(), spec, payload, FAST)
+    assert chosen.step_tokens == FAST.step_tokens
+    assert limits.max_message_bytes(spec.max_chunk_tokens + 1, spec.max_chunk_items) > payload
+
+
+def test_the_fingerprint_is_that_of_the_spec(minilm: Engine) -> None:
+    assert fingerprint_of(minilm.checkpoint) == spec_of(minilm).fingerprint

@@ -76,11 +76,15 @@ class Answers:
         chunk, dtype = work.chunk, work.chunk.options.dtype
         finished, is_good = self._finish(chunk, rows)
         dim = 1 if chunk.task == "score" else chunk.options.dim or self._spec.dim
-        full = np.zeros((chunk.num_sequences, row_elements(dtype, dim)), numpy_dtype(dtype))
-        full[work.runnable] = finished
-        text = _NO_SCORE if chunk.task == "score" else _NO_ROW
-        bad = work.bad + tuple(BadItem(int(i), ErrorCode.NON_FINITE, text) for i in work.runnable[~is_good])
-        bad = tuple(BadItem(item.index, item.code, item.text[: limits.MAX_BAD_TEXT]) for item in bad)
+        bad = work.bad
+        if not is_good.all():
+            text = _NO_SCORE if chunk.task == "score" else _NO_ROW
+            bad += tuple(BadItem(int(i), ErrorCode.NON_FINITE, text) for i in work.runnable[~is_good])
+        full = finished
+        if bad:
+            full = np.zeros((chunk.num_sequences, row_elements(dtype, dim)), numpy_dtype(dtype))
+            full[work.runnable] = finished
+            bad = tuple(BadItem(item.index, item.code, item.text[: limits.MAX_BAD_TEXT]) for item in bad)
         reply = Reply(id=chunk.id, rows=full, dim=dim, dtype=dtype, bad=bad, usage=usage, worker=self._worker)
         if await self._answer(work.delivery, work.envelope.reply_to, encode_reply(reply), work.envelope.msg_id):
             self._counters.answered += 1

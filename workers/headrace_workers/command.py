@@ -36,12 +36,22 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     warm_up: Annotated[
         str | None, typer.Option(help="Capture these before the first chunk: sequences x tokens, as 1x128,8x512.")
     ] = None,
-    step_tokens: Annotated[int | None, typer.Option(help="Tokens of one step. (default: 2048 or one sequence)")] = None,
+    calibration: Annotated[
+        bool, typer.Option(help="Use what headrace calibrate has measured of this model on this device.")
+    ] = True,
+    step_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of one step. (default: as calibrated, or else 2048 or one sequence)")
+    ] = None,
     budget_tokens: Annotated[
-        int | None, typer.Option(help="Tokens pulled and not yet answered. (default: 8 steps)")
+        int | None,
+        typer.Option(help="Tokens pulled and not yet answered. (default: as calibrated, 16,384 or more; or 8 steps)"),
     ] = None,
     max_chunk_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of one chunk, for the first worker of a model. (default: half a step)")
+        int | None,
+        typer.Option(
+            help="Tokens of one chunk, for the first worker of a model. (default: half a step, or what the server or "
+            "--budget-tokens has room for)"
+        ),
     ] = None,
     batch_floor: Annotated[float, typer.Option(help="Share of tokens that batch gets under online load.")] = 0.1,
     shards: Annotated[int, typer.Option(help="Online subjects of the model.")] = 1,
@@ -96,7 +106,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     try:
-        counters = run(model, engine=engine, config=config, ready_fd=ready_fd)
+        counters = run(model, engine=engine, config=config, calibrated=calibration, ready_fd=ready_fd)
     except (EngineError, WorkerError) as error:
         _fail(str(error))
     except asyncio.CancelledError:

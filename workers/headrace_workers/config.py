@@ -60,9 +60,9 @@ class WorkerConfig:
         nats_url: one URL, or several with commas between.
         name: served model name; None takes it from the checkpoint's last path part.
         worker: this worker's own name, in replies and on its control subject.
-        step_tokens: tokens of one step at most, the most an online request may have to wait behind; None lets spec.py
-            choose.
-        budget_tokens: tokens pulled and not yet answered at most, both classes together; None is eight steps.
+        step_tokens: tokens of one step at most, the most an online request may have to wait behind; None takes what a
+            calibration chose, or else a guess.
+        budget_tokens: tokens pulled and not yet answered at most, both classes together; None does the same.
         max_chunk_tokens: tokens of one chunk at most, when this worker is the first of its model; None is half a step.
         batch_floor: share of tokens that batch gets however busy online is.
         shards: number of online subjects of the model.

@@ -26,7 +26,9 @@ def explain(
     model: Annotated[str, typer.Argument(help="A directory, an installed package that carries a model, or a hub id.")],
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    threads: Annotated[int, typer.Option(min=0, help="Threads of a CPU; 0 leaves it to torch.")] = 0,
     attention: Annotated[str, typer.Option(help="auto, fa2, fa3, fa4, varlen or sdpa.")] = "auto",
+    graphs: Annotated[bool, typer.Option(help="Capture CUDA graphs, as the worker will.")] = True,
     capability: Annotated[
         str | None,
         typer.Option(
@@ -35,16 +37,25 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Say how a model would be run here, and why: its task, its dtype, its attention, its graphs. Nothing is loaded."""
+    """Say how a model would be run here, and why: its task, its dtype, its attention, its graphs, its step budget.
+
+    Nothing is loaded.
+    """
     try:
         # Deferred: torch takes seconds to import, and a client-only installation has none.
-        from headrace_workers.engine_facts import EngineConfig, EngineError, facts  # noqa: PLC0415
+        from headrace_workers.engine_facts import EngineConfig, EngineError, GraphConfig, facts  # noqa: PLC0415
     except ImportError as error:
         _fail(f"this needs more than the client ({error}): pip install 'headrace[worker]'")
     if capability is not None and device != "auto":
         raise typer.BadParameter(f"--capability is for a device that is not here: leave out --device {device}, or it")
     try:
-        config = EngineConfig(device=device, dtype=dtype, attention=attention)
+        config = EngineConfig(
+            device=device,
+            dtype=dtype,
+            threads=threads,
+            attention=attention,
+            graphs=GraphConfig() if graphs else None,
+        )
         assumed = _read(capability)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -6,7 +6,8 @@
     ├── BudgetUnfit          the token budgets do not go with the largest chunk, or that with the server
     ├── TopologyConflict     a NATS stream or consumer stands there with settings this worker cannot live with
     ├── SpecConflict         the fleet serves another model under this name
-    └── DeviceFailed         the device fails on what any device can run
+    ├── DeviceFailed         the device fails on what any device can run
+    └── StoreFailed          a calibration cannot be kept
 
 What happens to a chunk is never an exception out of here: it is an error code in a reply (contracts).
 """
@@ -38,3 +39,7 @@ class SpecConflict(WorkerError):
 
 class DeviceFailed(WorkerError):
     """Raised when the device fails even on a step of one token: it is the device, not the work."""
+
+
+class StoreFailed(WorkerError):
+    """Raised when a calibration cannot be written to where calibrations are kept."""

@@ -7,15 +7,14 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
 
 from headrace_contracts import ModelSpec
-from headrace_engine import Engine, EngineConfig, EngineError, GraphConfig
+from headrace_engine import EngineConfig, EngineError, GraphConfig
 
 from headrace_workers import notify
+from headrace_workers.calibration.loader import Loader
 from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.counters import Counters
-from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
 
@@ -24,8 +23,15 @@ logger = logging.getLogger(__name__)
 __all__ = ["EngineError", "engine_config", "run"]
 
 
-def run(model: str, *, engine: EngineConfig, config: WorkerConfig, ready_fd: int | None) -> Counters:
+def run(model: str, *, engine: EngineConfig, config: WorkerConfig, calibrated: bool, ready_fd: int | None) -> Counters:
     """Load the model and serve it until SIGTERM or SIGINT, then drain; a second signal cancels.
+
+    Args:
+        model: as `Engine.load` takes it.
+        engine: how to run it.
+        config: settings of the worker.
+        calibrated: whether to go by the calibration that is stored for it, where there is one.
+        ready_fd: file descriptor to tell on that the worker is ready.
 
     Raises:
         EngineError: the model cannot be loaded, or not in this way.
@@ -38,17 +44,17 @@ def run(model: str, *, engine: EngineConfig, config: WorkerConfig, ready_fd: int
 
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(_serve_until_signal(lambda: Engine.load(model, engine), config, ready_fd))
+        return runner.run(_serve_until_signal(Loader(model, engine, calibrated=calibrated), config, ready_fd))
 
 
-async def _serve_until_signal(load: Callable[[], LoadedEngine], config: WorkerConfig, ready_fd: int | None) -> Counters:
+async def _serve_until_signal(loader: Loader, config: WorkerConfig, ready_fd: int | None) -> Counters:
     stop = asyncio.Event()
 
     def on_ready(worker: Worker) -> None:
         _log_spec(worker.spec)
         notify.ready(ready_fd)
 
-    serving = asyncio.ensure_future(serve(load, config, stop, on_ready))
+    serving = asyncio.ensure_future(serve(loader.load, config, stop, on_ready, lambda: loader.found))
     loop = asyncio.get_running_loop()
 
     def on_signal() -> None:

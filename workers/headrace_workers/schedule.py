@@ -6,7 +6,6 @@ tokens, so there is nothing to gain by one (ops/decisions/0007).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -65,6 +64,10 @@ class Scheduler(Generic[W]):
         """Works of a class that wait."""
         return len(self._queues[priority])
 
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._apart) or any(self._queues.values())
+
     def push(self, priority: Priority, work: W) -> None:
         """Queue work behind the rest of its class.
 
@@ -117,19 +120,16 @@ class Scheduler(Generic[W]):
 
     def drop_expired(self, now_ms: float) -> list[W]:
         """Take out and return what nobody waits for any more."""
-        expired: list[W] = []
 
-        def still_wanted(works: Iterable[W]) -> Iterator[W]:
-            for work in works:
-                if work.deadline_ms is not None and work.deadline_ms <= now_ms:
-                    expired.append(work)
-                else:
-                    yield work
+        def is_expired(work: W) -> bool:
+            return work.deadline_ms is not None and work.deadline_ms <= now_ms
 
-        for priority, queue in self._queues.items():
-            self._queues[priority] = deque(still_wanted(queue))
-        parts = [tuple(still_wanted(part)) for part in self._apart]
-        self._apart = deque(part for part in parts if part)
+        expired = [work for queue in (*self._queues.values(), *self._apart) for work in queue if is_expired(work)]
+        if expired:
+            for priority, queue in self._queues.items():
+                self._queues[priority] = deque(work for work in queue if not is_expired(work))
+            parts = [tuple(work for work in part if not is_expired(work)) for part in self._apart]
+            self._apart = deque(part for part in parts if part)
         return expired
 
     def clear(self) -> list[W]:

@@ -5,17 +5,23 @@ Knows the order of a worker's life. Does not know the command line.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
+from headrace_contracts import ModelSpec
+from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace_workers import broker, registry
+from headrace_workers.calibration.calibration import Absence, Calibration
+from headrace_workers.calibration.choose import Choice
+from headrace_workers.calibration.notice import notice
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
-from headrace_workers.errors import ServerUnfit
+from headrace_workers.errors import ServerUnfit, SpecConflict, TopologyConflict
 from headrace_workers.lane import Lane, LoadedEngine
 from headrace_workers.provision import Topology, provide
-from headrace_workers.spec import budgets, describe
+from headrace_workers.spec import Budgets, budgets, describe
 from headrace_workers.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -26,6 +32,7 @@ async def serve(
     config: WorkerConfig,
     stop: asyncio.Event,
     on_ready: Callable[[Worker], None] = lambda _: None,
+    calibration: Callable[[], Calibration | Absence | None] = lambda: None,
 ) -> Counters:
     """Load a model and serve it until `stop` is set and all is drained.
 
@@ -34,6 +41,8 @@ async def serve(
         config: this worker's settings.
         stop: set it to drain.
         on_ready: called once when the worker begins to pull.
+        calibration: asked once the engine is loaded: the one to take budgets from, or why there is none; None where
+            nobody looked.
 
     Returns:
         What the worker did.
@@ -45,23 +54,50 @@ async def serve(
     async with broker.connected(config.nats_url, config.worker) as connection, Lane.opened(load) as lane:
         nats = connection.nats
         checkpoint, compute_dtype = lane.engine.checkpoint, str(lane.engine.dtype).removeprefix("torch.")
-        mine = describe(checkpoint, config, compute_dtype=compute_dtype, max_payload=nats.max_payload)
-        spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
-        chosen = budgets(config, spec, nats.max_payload)
-        topology = Topology.of(spec, config)
-        known = (nats.jetstream(), spec, checkpoint.tokenizer_json, config.replicas)
-
-        async def provide_all(*, replace_spec: bool = False) -> float:
-            # The NATS streams first: nothing may be published that cannot be served.
-            ack_wait_s = await provide(nats, topology)
-            await (registry.replace_spec if replace_spec else registry.publish)(*known)
-            return ack_wait_s
-
+        found = calibration()
+        measured = found.choice if isinstance(found, Calibration) else None
+        mine = describe(
+            checkpoint, config, compute_dtype=compute_dtype, max_payload=nats.max_payload, measured=measured
+        )
         try:
-            ack_wait_s = await provide_all(replace_spec=config.replace_spec)
-        except NatsError as error:
-            raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
-        worker = Worker(connection, lane, spec, chosen, config, provide_all, ack_wait_s)
+            place = await _take_place(nats, mine, config, measured, checkpoint.tokenizer_json)
+        except (SpecConflict, TopologyConflict):
+            # Of two first workers that were calibrated differently, the other was faster: now its limits are known.
+            place = await _take_place(nats, mine, config, measured, checkpoint.tokenizer_json)
+        logger.log(*notice(place.budgets, config, found))
+        worker = Worker(connection, lane, place.spec, place.budgets, config, place.provide_all, place.ack_wait_s)
         on_ready(worker)
         await worker.run(stop)
         return worker.counters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What a worker has of its fleet once all is provided."""
+
+    spec: ModelSpec
+    budgets: Budgets
+    provide_all: Callable[[], Awaitable[float]]
+    ack_wait_s: float
+
+
+async def _take_place(
+    nats: NatsClient, mine: ModelSpec, config: WorkerConfig, measured: Choice | None, tokenizer_json: bytes
+) -> _Place:
+    """Agree with the fleet, see that the budgets go with that, and provide what is not there."""
+    spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
+    chosen = budgets(config, spec, nats.max_payload, measured)
+    topology = Topology.of(spec, config)
+    known = (nats.jetstream(), spec, tokenizer_json, config.replicas)
+
+    async def provide_all(*, replace_spec: bool = False) -> float:
+        # The NATS streams first: nothing may be published that cannot be served.
+        ack_wait_s = await provide(nats, topology)
+        await (registry.replace_spec if replace_spec else registry.publish)(*known)
+        return ack_wait_s
+
+    try:
+        ack_wait_s = await provide_all(replace_spec=config.replace_spec)
+    except NatsError as error:
+        raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
+    return _Place(spec=spec, budgets=chosen, provide_all=provide_all, ack_wait_s=ack_wait_s)

@@ -6,18 +6,16 @@ are kept: registry.py does.
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace_contracts import ModelSpec, PairTemplate, limits
 from headrace_contracts.fingerprint import fingerprint
 from headrace_engine import Checkpoint
 
+from headrace_workers.calibration.choose import DEFAULT_STEP_TOKENS, DEFAULT_STEPS_IN_HAND, Choice
 from headrace_workers.config import WorkerConfig
 from headrace_workers.errors import BudgetUnfit
-
-# Until a device is measured: about 60 ms of MiniLM on two cores, and past the point where more tokens gain speed.
-_STEP_TOKENS = 2048
-_STEPS_IN_HAND = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +34,11 @@ class Budgets:
     batch_bytes: int
     min_pull_bytes: int
 
+    @property
+    def budget_tokens(self) -> int:
+        """Tokens pulled and not yet answered at most, both classes together."""
+        return (self.online_bytes + self.batch_bytes) // limits.TOKEN_BYTES
+
 
 def served_name(config: WorkerConfig, source: str) -> str:
     """The configured name, or one made of the last part of where the model came from."""
@@ -45,7 +48,25 @@ def served_name(config: WorkerConfig, source: str) -> str:
     return name[:64] or "model"
 
 
-def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str, max_payload: int) -> ModelSpec:
+def fingerprint_of(checkpoint: Checkpoint) -> str:
+    """The fingerprint of a model."""
+    return fingerprint(
+        tokenizer=_tokenizer_hash(checkpoint),
+        revision=checkpoint.revision,
+        pooling=checkpoint.pooling,
+        max_length=checkpoint.max_length,
+        pair_template=_pair_template(checkpoint),
+    )
+
+
+def describe(
+    checkpoint: Checkpoint,
+    config: WorkerConfig,
+    *,
+    compute_dtype: str,
+    max_payload: int,
+    measured: Choice | None = None,
+) -> ModelSpec:
     """The ModelSpec that this worker would publish.
 
     Args:
@@ -53,10 +74,10 @@ def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str
         config: this worker's settings.
         compute_dtype: what the engine computes in.
         max_payload: largest message that the server takes, in bytes.
+        measured: what a calibration chose for this device; None where it has none.
     """
-    tokenizer = hashlib.sha256(checkpoint.tokenizer_json).hexdigest()
-    pair_template = _pair_template(checkpoint)
-    step = config.step_tokens or max(_STEP_TOKENS, checkpoint.max_length)
+    step = config.step_tokens or default_step(measured, checkpoint.max_length)
+    items = limits.max_reply_items(max_payload, checkpoint.dim)
     return ModelSpec(
         name=served_name(config, checkpoint.source),
         source=checkpoint.source,
@@ -72,21 +93,20 @@ def describe(checkpoint: Checkpoint, config: WorkerConfig, *, compute_dtype: str
         normalize=checkpoint.normalize,
         prompts=dict(checkpoint.prompts),
         default_prompt=checkpoint.default_prompt,
-        pair_template=pair_template,
+        pair_template=_pair_template(checkpoint),
         vocab_size=checkpoint.vocab_size,
         num_segments=checkpoint.num_segments,
-        fingerprint=fingerprint(
-            tokenizer=tokenizer,
-            revision=checkpoint.revision,
-            pooling=checkpoint.pooling,
-            max_length=checkpoint.max_length,
-            pair_template=pair_template,
-        ),
-        tokenizer=tokenizer,
-        max_chunk_tokens=config.max_chunk_tokens or max(step // 2, checkpoint.max_length),
-        max_chunk_items=limits.max_reply_items(max_payload, checkpoint.dim),
+        fingerprint=fingerprint_of(checkpoint),
+        tokenizer=_tokenizer_hash(checkpoint),
+        max_chunk_tokens=config.max_chunk_tokens
+        or max(min(step // 2, _most_tokens(config, items, max_payload)), checkpoint.max_length),
+        max_chunk_items=items,
         shards=config.shards,
     )
+
+
+def _tokenizer_hash(checkpoint: Checkpoint) -> str:
+    return hashlib.sha256(checkpoint.tokenizer_json).hexdigest()
 
 
 def _pair_template(checkpoint: Checkpoint) -> PairTemplate | None:
@@ -94,15 +114,22 @@ def _pair_template(checkpoint: Checkpoint) -> PairTemplate | None:
     return None if found is None else PairTemplate(prefix=found.prefix, body=found.body, suffix=found.suffix)
 
 
-def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:
+def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: Choice | None = None) -> Budgets:
     """Split the token budget between the classes, half and half: neither can hold up the other's pulls.
+
+    Args:
+        config: this worker's settings; what it sets counts.
+        spec: of the model, as the fleet serves it. A step that nobody set holds its largest chunk, whatever was
+            measured.
+        max_payload: largest message that the server takes, in bytes.
+        measured: what a calibration chose for this device; None where it has none.
 
     Raises:
         BudgetUnfit: a step or a purse cannot hold the largest chunk of the fleet, a chunk cannot hold the longest
             sequence, or the server cannot carry the chunk.
     """
-    step = config.step_tokens or max(_STEP_TOKENS, spec.max_chunk_tokens)
-    budget = config.budget_tokens or _default_budget(step, spec)
+    step = config.step_tokens or default_step(measured, spec.max_chunk_tokens)
+    budget = config.budget_tokens or _default_budget(step, spec, measured)
     min_pull = limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
     if spec.max_chunk_tokens < spec.max_length:
         raise BudgetUnfit(
@@ -120,7 +147,7 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:
             f"step_tokens is {step}, but one chunk of {spec.name} may have {spec.max_chunk_tokens} tokens "
             "(max_chunk_tokens of the fleet): raise step_tokens"
         )
-    half = budget * limits.TOKEN_BYTES // 2
+    half = _purse_bytes(budget)
     if half // spec.shards < min_pull:
         raise BudgetUnfit(
             f"budget_tokens is {budget}, but each of {spec.shards} online and one batch pull must have room for the "
@@ -129,9 +156,40 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int) -> Budgets:
     return Budgets(step_tokens=step, online_bytes=half, batch_bytes=half, min_pull_bytes=min_pull)
 
 
-def _default_budget(step: int, spec: ModelSpec) -> int:
-    """Eight steps, or more where the largest chunk needs it."""
-    return max(_STEPS_IN_HAND * step, 2 * _least_budget(spec))
+def _most_tokens(config: WorkerConfig, items: int, max_payload: int) -> int:
+    """The most tokens of a chunk that the server carries, and that a purse holds whose size a flag sets."""
+    carried = _tokens_within(max_payload, items, limits.max_message_bytes)
+    if config.budget_tokens is None:
+        return carried
+    pull = _purse_bytes(config.budget_tokens) // config.shards
+    return min(carried, _tokens_within(pull, items, limits.min_pull_bytes))
+
+
+def _tokens_within(room: int, items: int, size: Callable[[int, int], int]) -> int:
+    """The most tokens of a chunk whose size, which is linear in them, leaves it in so many bytes."""
+    empty = size(0, items)
+    return (room - empty) // (size(1, items) - empty)
+
+
+def _purse_bytes(budget_tokens: int) -> int:
+    """What one class has of the token budget."""
+    return budget_tokens * limits.TOKEN_BYTES // 2
+
+
+def default_step(measured: Choice | None, least: int) -> int:
+    """The tokens of a step that no flag sets.
+
+    Args:
+        measured: what a calibration chose for this device; None where it has none.
+        least: what a step must hold in any case.
+    """
+    return max(DEFAULT_STEP_TOKENS if measured is None else measured.step_tokens, least)
+
+
+def _default_budget(step: int, spec: ModelSpec, measured: Choice | None) -> int:
+    """As measured, or else eight steps; more where the largest chunk needs it."""
+    wanted = DEFAULT_STEPS_IN_HAND * step if measured is None else measured.budget_for(step)
+    return max(wanted, 2 * _least_budget(spec))
 
 
 def _least_budget(spec: ModelSpec) -> int:

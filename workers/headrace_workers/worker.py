@@ -205,14 +205,14 @@ class Worker:
         """Keep the device busy: pack ahead, hand over when it is free, leave the answer to a task."""
         while (plan := await self._next_plan()) is not None:
             batch = prepare(plan.works)
-            await self._lane.free()
-            fresh = self._plan()
-            if fresh is None:
-                continue
-            if fresh != plan:
-                batch = prepare(fresh.works)
-            self._scheduler.take(fresh)
-            self._tasks.create_task(self._answer(self._start(fresh.works, batch)))
+            if not self._lane.is_free:
+                await self._lane.free()
+                if (fresh := self._plan()) is None:
+                    continue
+                if fresh != plan:
+                    plan, batch = fresh, prepare(fresh.works)
+            self._scheduler.take(plan)
+            self._tasks.create_task(self._answer(self._start(plan.works, batch)))
 
     async def _next_plan(self) -> Plan[Work] | None:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
@@ -222,6 +222,8 @@ class Worker:
         return plan
 
     def _plan(self) -> Plan[Work] | None:
+        if not self._scheduler:
+            return None
         for work in self._scheduler.drop_expired(_now_ms()):
             self._tasks.create_task(self._answers.refuse(work.delivery, expired(work.chunk.id)))
         return self._scheduler.plan()

@@ -24,6 +24,7 @@ class Fused:
 
 
 NONE = Fused()
+_OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
 
 
 def pack(weight: torch.Tensor) -> torch.Tensor:
@@ -53,7 +54,7 @@ def linear(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None, 
 
 
 def _is_supported(dtype: torch.dtype) -> bool:
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if not torch.backends.mkldnn.is_available() or not all(hasattr(torch.ops.mkldnn, name) for name in _OPERATORS):
         return False
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 - see above

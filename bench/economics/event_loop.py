@@ -1,0 +1,16 @@
+"""The event loop that the real worker takes, for every process that is measured.
+
+It knows which one that is. It knows nothing of what runs on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+
+def factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop of uvloop where it is installed; None is asyncio's own."""
+    try:
+        import uvloop  # noqa: PLC0415 - not made for Windows
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
