@@ -43,7 +43,7 @@ def calibrate(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spel
             help="The longest, in ms, that an online request may be made to wait behind what the device has in hand. "
             "Steps are made no larger than that allows, even when all sequences are of the longest."
         ),
-    ] = 100,
+    ] = 200,
     budget_s: Annotated[
         float, typer.Option(help="Seconds to measure for; loading comes on top. Fewer are rougher.")
     ] = 20,
