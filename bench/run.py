@@ -136,6 +136,9 @@ class Bench:
         self._work = work
         self._config = EngineConfig(threads=flags.threads)
         self._best: Dtype = "bfloat16" if _torch_dtype(self._config) is torch.bfloat16 else "float32"
+        here = {entrant.name for entrant in entrants(self._best, flags.urls)}
+        if elsewhere := flags.contenders - here:
+            sys.exit(f"{', '.join(sorted(elsewhere))}: Infinity is measured in the faster dtype here, {self._best}")
         self._models = prepare(flags.model, work, _MAX_LENGTH)
         self._encoder = _encoder(self._models)
         self._texts = Texts(self._models.embedder / "tokenizer.json")

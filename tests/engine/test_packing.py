@@ -1,5 +1,8 @@
 """Linear layers whose weights oneDNN lays out give what plain ones give, and are not taken where they cannot be."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -54,6 +57,21 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
     spoilt[::2] = torch.nan
     assert torch.allclose(layer(spoilt)[1::2], together[1::2], atol=1e-6)
     assert torch.allclose(torch.cat([layer(row[None]) for row in rows]), together, atol=1e-5)
+
+
+def test_few_kernels_are_kept_unless_the_environment_says_otherwise() -> None:
+    program = "import headrace_engine, os; print(os.environ['LRU_CACHE_CAPACITY'], os.environ['{}'])"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program.format("ONEDNN_PRIMITIVE_CACHE_CAPACITY")],
+            env={name: value for name, value in os.environ.items() if "CACHE_CAPACITY" not in name} | said,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        for said in ({}, {"LRU_CACHE_CAPACITY": "7"})
+    ]
+    assert found == [["128", "128"], ["7", "128"]]
 
 
 def test_weights_on_a_cpu_are_packed() -> None:

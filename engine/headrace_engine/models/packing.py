@@ -5,9 +5,16 @@ the plain way. It knows no layer. Why: a plain linear layer copies its bias over
 it again, and in bfloat16 lays its weight out anew at every call (ops/decisions/0018).
 """
 
+import os
 from dataclasses import dataclass
 
 import torch
+
+# oneDNN and torch's layer above it each keep what they made for a number of rows: a thousand of them unless they are
+# told otherwise, which came to 400 MB for MiniLM. Making it anew takes too little to be measured. Both read this at
+# their first product, which no engine computes before it has imported this.
+for _name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+    os.environ.setdefault(_name, "128")
 
 
 @dataclass(frozen=True, slots=True)
