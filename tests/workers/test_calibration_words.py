@@ -164,6 +164,14 @@ def test_a_terminal_gets_dots_lines_and_a_legend_no_wider_than_it_is(
     assert terminal.draw(made, width=width, height=height).splitlines() == drawn
 
 
+def test_batches_of_one_size_alone_are_drawn_too(tmp_path: Path) -> None:
+    made = calibration(LAW)
+    made = replace(made, points=made.points[:1])
+    assert terminal.draw(made, width=80, height=12)
+    picture.draw(made, tmp_path / "law.png")
+    assert (tmp_path / "law.png").stat().st_size > 0
+
+
 def test_a_terminal_that_is_too_narrow_is_told_so() -> None:
     assert terminal.draw(calibration(), width=29, height=22) == "(too narrow for a plot: 29 columns of 30)"
     assert "•" in terminal.draw(calibration(), width=30, height=12)

@@ -69,7 +69,8 @@ def _legend(items: Sequence[tuple[str, str | None]], width: int, is_colourless: 
 def _ticks(figure: "plotext.figure", lines: Sequence[Series], width: int) -> float:
     """Set both axes; the top of the rates is returned."""
     tokens = [count for line in lines for count in line.tokens]
-    first, last = math.floor(math.log2(min(tokens))), math.ceil(math.log2(max(tokens)))
+    first = math.floor(math.log2(min(tokens)))
+    last = max(first + 1, math.ceil(math.log2(max(tokens))))  # all batches may be of one size
     step = math.ceil((last - first) * _X_TICK_COLUMNS / width)
     powers = range(first, last + 1, step)
     figure.ruler("x").lim(first, last)
