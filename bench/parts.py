@@ -15,6 +15,7 @@ from headrace import Client
 from headrace_contracts import connection, limits
 from nats.aio.client import Client as NatsClient
 from result import Parts
+from timing import repeat
 from tokenizers import Tokenizer
 
 _SUBJECT, _NATS_STREAM = "bench.publish", "BENCH_PUBLISH"
@@ -104,15 +105,8 @@ async def _caller(client: Client, model: str, texts: Iterator[str], until: float
 
 
 def _tokenise_ms(tokenizer: Tokenizer, stretch: Stretch) -> float:
-    durations = []
-    until = time.perf_counter() + _ALONE_S
-    for text in cycle(stretch.texts):
-        started = time.perf_counter()
-        tokenizer.encode_batch_fast([text])
-        durations.append((time.perf_counter() - started) * 1000)
-        if time.perf_counter() > until:
-            return float(np.median(durations))
-    raise AssertionError("cycle ends for no texts alone")
+    turn = cycle(stretch.texts)
+    return repeat(lambda: tokenizer.encode_batch_fast([next(turn)]), _ALONE_S).p50_ms
 
 
 async def _publish_ms(nats: NatsClient, tokens: int) -> float:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nats
-from economics import event_loop, processes
+from economics import processes
 from economics.bare_echo import REPLY_TO, SUBJECT
+from headrace_workers import event_loop
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 

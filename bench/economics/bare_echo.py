@@ -8,7 +8,7 @@ import json
 import sys
 
 import nats
-from economics import event_loop
+from headrace_workers import event_loop
 from nats.aio.msg import Msg
 
 NATS_STREAM, SUBJECT, CONSUMER = "BARE", "bare.calls", "bare"

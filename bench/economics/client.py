@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from economics import event_loop, processes
+from economics import processes
 from economics.meter import Reading
 from headrace import Client
 from headrace.catalogue import Model
 from headrace.options import EmbedOptions
 from headrace.tokens import Tokenized
 from headrace_contracts import Priority
+from headrace_workers import event_loop
 
 _WARM_UP = 0.2  # of the time that is measured
 _SOME_ID = 1000  # any vocabulary has it

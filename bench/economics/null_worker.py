@@ -8,9 +8,8 @@ import asyncio
 import signal
 from functools import partial
 
-from economics import event_loop
 from economics.null_engine import NullEngine
-from headrace_workers import WorkerConfig, notify
+from headrace_workers import WorkerConfig, event_loop, notify
 from headrace_workers.serve import serve
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from economics import event_loop, processes
+from economics import processes
 from headrace_contracts import Chunk, Envelope, connection, encode_chunk, subjects
+from headrace_workers import event_loop
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 

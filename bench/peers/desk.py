@@ -5,9 +5,8 @@ it: a second one would bring a second set of compute threads. One that is faster
 `crew`: then each member serves from a thread of its own, with its share of the compute threads.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Self
 
@@ -28,11 +27,10 @@ class Desk:
         self._orders: SimpleQueue[_Order | None] = SimpleQueue()
 
     @classmethod
-    @contextmanager
-    def open(cls, library: Library, num_clients: int) -> Iterator[Self]:
+    def of(cls, library: Library, num_clients: int) -> Self:
         """A desk for so many clients: of the crew, if there is one and more than one client."""
         crew: Sequence[Embed] = getattr(library, "crew", ())
-        yield cls(crew if crew and num_clients > 1 else (library.embed,))
+        return cls(crew if crew and num_clients > 1 else (library.embed,))
 
     def ask(self, texts: Sequence[str]) -> Rows:
         """Hand in an order and wait for it."""
@@ -70,7 +68,8 @@ class Desk:
 
 def embed_all(library: Library, batches: Sequence[Sequence[str]]) -> Rows:
     """The rows of all batches, in order: one batch after the other, or several at once by a crew."""
-    with Desk.open(library, len(batches)) as desk, ThreadPoolExecutor(len(batches)) as threads:
+    desk = Desk.of(library, len(batches))
+    with ThreadPoolExecutor(len(batches)) as threads:
         rows: list[Rows | None] = [None] * len(batches)
 
         def client(index: int) -> None:

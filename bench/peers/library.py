@@ -42,17 +42,18 @@ def _one_by_one(call: Callable[[int], Rows], num_inputs: int, command: Mapping[s
 def _clients(library: Library, texts: Sequence[str], num_clients: int, command: Mapping[str, Any]) -> dict[str, Any]:
     """So many clients, each with one call of one text at a time."""
     calls = Calls(command)
+    desk = Desk.of(library, num_clients)
 
-    def client(first: int, desk: Desk) -> None:
+    def client(first: int) -> None:
         for index in calls.turns(len(texts), first, num_clients):
             started = time.perf_counter()
             calls.put(index, started, desk.ask([texts[index]]))
 
-    with Desk.open(library, num_clients) as desk, ThreadPoolExecutor(num_clients) as threads:
+    with ThreadPoolExecutor(num_clients) as threads:
         if command["warm_calls"]:
             desk.warm_up([texts[0]])
         calls.begin()
-        clients = [threads.submit(client, first, desk) for first in range(num_clients)]
+        clients = [threads.submit(client, first) for first in range(num_clients)]
         desk.serve_until_done(clients)
         for each in clients:
             each.result()

@@ -3,22 +3,12 @@
 It knows what to ask it before it is measured.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
-from http_adapter import OverHttp, Server
-from http_adapter import opened as opened_http
+from http_adapter import Server, opened
 from http_client import Connections
 from http_dialects import Vllm, split_urls
-from serve import Flags, serve
-
-
-@contextmanager
-def opened(flags: Flags) -> Iterator[OverHttp]:
-    """Be a client of the servers behind `--url`."""
-    with opened_http(partial(find, flags.url)) as adapter:
-        yield adapter
+from serve import serve
 
 
 async def find(url: str | None, connections: Connections) -> Server:
@@ -46,4 +36,4 @@ async def _has_logits(url: str, model: str, connections: Connections) -> bool:
 
 
 if __name__ == "__main__":
-    serve(opened)
+    serve(lambda flags: opened(partial(find, flags.url)))

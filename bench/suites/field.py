@@ -6,14 +6,14 @@ go on.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from child import Broken, Child, started
 from contenders import Entrant
 from models import Models
-from result import Contender
+from result import Contender, Status
 
 
 @dataclass(slots=True, eq=False)
@@ -113,17 +113,11 @@ def assembled(entrants: Iterable[Entrant], ground: Ground, say: Callable[[str], 
 
 
 def _contender(runner: Runner) -> Contender:
-    entrant, facts = runner.entrant, runner.child.facts
-    return Contender(
-        name=entrant.name,
-        label=entrant.label,
-        is_ours=entrant.is_ours,
-        is_server=entrant.is_server,
-        dtype=entrant.dtype,
+    facts = runner.child.facts
+    return replace(
+        _named(runner.entrant, "failed" if runner.broken else "ran", runner.broken),
         versions=facts["versions"],
         settings=facts["settings"],
-        status="failed" if runner.broken else "ran",
-        reason=runner.broken,
         load_s=runner.child.load_s,
         memory_mib=runner.child.cost().memory_mib,
     )
@@ -131,6 +125,10 @@ def _contender(runner: Runner) -> Contender:
 
 def left_out(entrant: Entrant, status: Literal["absent", "failed", "unasked"], reason: str) -> Contender:
     """One that takes no part, as the result keeps it."""
+    return _named(entrant, status, reason)
+
+
+def _named(entrant: Entrant, status: Status, reason: str) -> Contender:
     return Contender(
         name=entrant.name,
         label=entrant.label,

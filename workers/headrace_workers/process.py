@@ -4,14 +4,13 @@ Knows signals. Does not know flags: command.py does.
 """
 
 import asyncio
-import contextlib
 import logging
 import signal
 
 from headrace_contracts import ModelSpec
 from headrace_engine import EngineConfig, EngineError, GraphConfig
 
-from headrace_workers import notify
+from headrace_workers import event_loop, notify
 from headrace_workers.calibration.loader import Loader
 from headrace_workers.config import EngineSettings, WorkerConfig
 from headrace_workers.counters import Counters
@@ -38,12 +37,7 @@ def run(model: str, *, engine: EngineConfig, config: WorkerConfig, calibrated: b
         WorkerError: the worker cannot work with this server, fleet or budget.
         asyncio.CancelledError: a second signal came.
     """
-    loop_factory = None
-    with contextlib.suppress(ImportError):  # not made for Windows
-        import uvloop  # noqa: PLC0415 - optional
-
-        loop_factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
+    with asyncio.Runner(loop_factory=event_loop.factory()) as runner:
         return runner.run(_serve_until_signal(Loader(model, engine, calibrated=calibrated), config, ready_fd))
 
 

@@ -1,6 +1,6 @@
-"""The event loop that the real worker takes, for every process that is measured.
+"""Which event loop a worker runs on.
 
-It knows which one that is. It knows nothing of what runs on it.
+Knows one choice. Knows nothing of what runs on it.
 """
 
 import asyncio
