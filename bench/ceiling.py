@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
-from headrace_engine.models import packing
+from headrace_engine.models import onednn
 from headrace_engine.models.bert import BertConfig
+from headrace_engine.models.onednn import OneDnn
 from result import Ceiling
 from timing import durations_ms
 
@@ -73,12 +74,12 @@ def _runs(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Itera
             torch.mm(rows, weight.t())
 
     yield plain
-    packed = packing.pack(weight)
-    if packed.is_mkldnn:
+    if onednn.suits(weight):
+        packed = OneDnn.pack(weight)
 
         def laid_out() -> None:
             for _ in range(_PRODUCTS):
-                packing.linear(rows, packed, None)
+                packed(rows, None)
 
         yield laid_out
 

@@ -1,11 +1,14 @@
 """Fixtures that several folders share: a real engine, a real nats-server, a real fleet."""
 
 import os
+from pathlib import Path
 
 # Before torch loads OpenMP: threads that wait for work must sleep. Spinning ones take the cores from all else.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # A test neither reads nor writes the calibrations of whoever runs it: in no folder there are none.
 os.environ["HEADRACE_CALIBRATIONS"] = os.devnull
+# All processes of the tests share the CPU kernels that the first one may have to compile, and none goes to the user's.
+os.environ.setdefault("HEADRACE_KERNELS", str(Path(__file__).parents[1] / ".pytest_cache" / "kernels"))
 
 from collections.abc import Iterator
 

@@ -66,9 +66,11 @@ def ranking(device: torch.device) -> tuple[list[str], dict[str, str]]:
 
     Whether one can run a given model its own process finds out.
     """
-    missing = missing_backends()
+    device_facts = facts(device)
+    # What CPUs have besides is no stand-in for a GPU.
+    missing = {**missing_backends(device_facts.kind), "ragged": "it is for CPUs"}
     shapes = Built.by(QWEN3.thin(1), torch.bfloat16, torch.device("cpu")).model.shapes
-    case = Case(device=facts(device), shapes=shapes, dtype=torch.bfloat16, max_length=QWEN3.max_length)
+    case = Case(device=device_facts, shapes=shapes, dtype=torch.bfloat16, max_length=QWEN3.max_length)
     first = choose(case, missing)
     found = [first.backend]
     while "sdpa" not in found:

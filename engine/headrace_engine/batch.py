@@ -5,6 +5,7 @@ It knows lengths and order. It knows nothing of the model that will read the ids
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,33 @@ class RaggedBatch:
     def num_sequences(self) -> int:
         """N, the sequences."""
         return len(self.host_cu_seqlens) - 1
+
+    def parts(self, max_tokens: int) -> "list[RaggedBatch]":
+        """Cut into batches of whole sequences, of much the same size: views, in order.
+
+        Args:
+            max_tokens: About how many tokens a part has at most; one sequence more, where that is how they fall.
+        """
+        num_parts = -(-self.num_tokens // max_tokens)
+        if num_parts == 1:
+            return [self]
+        even = np.linspace(0, self.num_tokens, num_parts + 1)
+        bounds = np.unique(np.searchsorted(self.host_cu_seqlens, even)).tolist()
+        return [self._part(first, last) for first, last in pairwise(bounds)]
+
+    def _part(self, first: int, last: int) -> "RaggedBatch":
+        start, stop = self.host_cu_seqlens[[first, last]].tolist()
+        cu_seqlens = self.host_cu_seqlens[first : last + 1] - np.int32(start)
+        return RaggedBatch(
+            token_ids=self.token_ids[start:stop],
+            positions=self.positions[start:stop],
+            cu_seqlens=torch.from_numpy(cu_seqlens),
+            host_cu_seqlens=cu_seqlens,
+            max_seqlen=int(np.diff(cu_seqlens).max()),
+            segment_ids=None if self.segment_ids is None else self.segment_ids[start:stop],
+            skips=None if self.skips is None else self.skips[first:last],
+            order=self.order[first:last],
+        )
 
 
 def pack(

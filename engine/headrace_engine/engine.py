@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from headrace_engine.attention.installed import missing_backends
+from headrace_engine.attention.ragged import RaggedBackend
 from headrace_engine.attention.sdpa import SdpaBackend
 from headrace_engine.attention.select import Case, choose
 from headrace_engine.batch import RaggedBatch
@@ -22,6 +23,7 @@ from headrace_engine.graphs import Graphs
 from headrace_engine.lazy import LazyTensor
 from headrace_engine.limits import Limits
 from headrace_engine.model import Model
+from headrace_engine.native.calls import describe, kernels
 from headrace_engine.precision import compute_dtype
 from headrace_engine.resolve import resolve
 from headrace_engine.runner import EagerRunner, Runner
@@ -127,10 +129,12 @@ def load_runner(checkpoint: Checkpoint, config: EngineConfig, dtype: torch.dtype
     """
     model = load_model(checkpoint, dtype, device)
     case = Case(device=device_facts(device), shapes=model.shapes, dtype=dtype, max_length=checkpoint.max_length)
-    choice = choose(case, missing_backends(), config.attention, config.table)
+    choice = choose(case, missing_backends(case.device.kind), config.attention, config.table)
     logger.info("attention by %s on %s: %s", choice.backend, case.device, choice.reason)
     if device.type == "cpu":
-        return EagerRunner(model, SdpaBackend())
+        logger.info("%s", describe(kernels()))
+        backend = RaggedBackend(model.shapes, dtype) if choice.backend == "ragged" else SdpaBackend()
+        return EagerRunner(model, backend)
     return load_on_cuda(model, choice.backend, config, Limits.of(checkpoint), dtype, device)
 
 

@@ -22,6 +22,8 @@ from headrace_engine.checkpoint import Checkpoint
 from headrace_engine.config import EngineConfig
 from headrace_engine.engine import load_model
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.native.calls import describe, kernels
+from headrace_engine.native.library import Missing
 from headrace_engine.weights import load_pickle, weight_files
 
 _BAKES_MAX_SEQLEN = {
@@ -76,6 +78,7 @@ def explain(
         *_model(checkpoint),
         *_weights(checkpoint, dtype),
         Fact("device", str(device)),
+        *_kernels(device, missing),
         Fact("dtype", _name(dtype), _dtype_reason(config, device, dtype)),
         *(Fact("layers ask for", text(shape)) for shape in shapes),
         *_attention(case, config, missing),
@@ -127,6 +130,13 @@ def _num_parameters(file: Path) -> int:
         return sum(tensor.numel() for tensor in load_pickle(file, "meta").values())
     with safe_open(file, framework="pt") as opened:
         return sum(prod(opened.get_slice(name).get_shape()) for name in opened.keys())  # noqa: SIM118 - no mapping
+
+
+def _kernels(device: DeviceFacts, missing: Mapping[str, str]) -> Iterator[Fact]:
+    if device.kind == "cpu":
+        # What stands in the way of attention stands in the way of all.
+        found = Missing(missing["ragged"]) if "ragged" in missing else kernels()
+        yield Fact("CPU kernels", describe(found))
 
 
 def _attention(case: Case, config: EngineConfig, missing: Mapping[str, str]) -> Iterator[Fact]:

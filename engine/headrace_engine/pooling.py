@@ -7,6 +7,8 @@ from typing import Literal, assert_never
 
 import torch
 
+from headrace_engine.native.calls import kernels_for
+
 Pooling = Literal["cls", "mean", "last_token"]
 
 
@@ -48,6 +50,9 @@ def last_token_rows(hidden: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Ten
 
 def mean_rows(hidden: torch.Tensor, cu_seqlens: torch.Tensor, skips: torch.Tensor | None = None) -> torch.Tensor:
     """Average the tokens of each sequence that are not left out, summing in float32: [T, D] → [N, D] float32."""
+    own = kernels_for(hidden)
+    if own is not None:
+        return own.mean(hidden, cu_seqlens, skips)
     lengths = cu_seqlens.diff()
     # Told its size, torch need not read the lengths back from a device to learn it.
     owners = torch.repeat_interleave(lengths, output_size=len(hidden))
@@ -59,8 +64,7 @@ def mean_rows(hidden: torch.Tensor, cu_seqlens: torch.Tensor, skips: torch.Tenso
         rows = rows.masked_fill(is_left_out[:, None], 0)
         lengths = cu_seqlens[1:] - starts
     # On a CPU rows are added one by one in order, so that a sequence's sum is independent of its neighbours; on a CUDA
-    # device in any order, which moves the last bits. It is also the fastest: for 128 sequences of 16,000 tokens in all,
-    # 384 wide, on a CPU, 1.6 ms against 2.5 for a loop of sums and 9.7 for segment_reduce.
+    # device in any order, which moves the last bits.
     sums = hidden.new_zeros(len(lengths), hidden.shape[1], dtype=torch.float32).index_add_(0, owners, rows)
     return sums / lengths[:, None]
 

@@ -5,11 +5,16 @@ It knows that rows go back in the caller's order. It does not know where a batch
 
 from typing import Protocol
 
+import torch
+
 from headrace_engine.attention import AttentionBackend
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.graphs import Graphs
 from headrace_engine.lazy import LazyTensor
 from headrace_engine.model import Model
+
+# A large batch goes through the model in parts whose rows stay in a processor's caches from one layer to the next.
+MAX_PART_TOKENS = 1024
 
 
 class Runner(Protocol):
@@ -47,14 +52,16 @@ class EagerRunner:
     graphs = None
     wants_rest = False
 
-    def __init__(self, model: Model, attention: AttentionBackend) -> None:
-        """Run `model` with `attention`."""
+    def __init__(self, model: Model, attention: AttentionBackend, max_part_tokens: int = MAX_PART_TOKENS) -> None:
+        """Run `model` with `attention`, a part of a batch at a time."""
         self._model = model
         self._attention = attention
+        self._max_part_tokens = max_part_tokens
 
     def run(self, batch: RaggedBatch) -> LazyTensor:
         """See `Runner.run`; the rows are there when it returns."""
-        return LazyTensor(self._model(batch, self._attention.plan(batch)), batch.order)
+        rows = [self._model(part, self._attention.plan(part)) for part in batch.parts(self._max_part_tokens)]
+        return LazyTensor(rows[0] if len(rows) == 1 else torch.cat(rows), batch.order)
 
     def rest(self) -> None:
         """Nothing waits here."""

@@ -11,6 +11,7 @@ from headrace_engine import UnsupportedModel
 from headrace_engine.attention import AttentionShape, installed
 from headrace_engine.attention.rules import OBSTACLES
 from headrace_engine.attention.select import PUBLISHED, Case, DeviceFacts, Row, choose
+from headrace_engine.native.library import Missing
 
 PLAIN = AttentionShape(num_heads=16, num_kv_heads=8, head_dim=128)
 CPU = DeviceFacts(kind="cpu", name="a CPU")
@@ -33,8 +34,13 @@ WIDE = replace(PLAIN, num_kv_heads=1, head_dim=256)
 @pytest.mark.parametrize(
     ("asked", "missing", "backend"),
     [
-        (case(CPU), EVERY, "sdpa"),
-        (case(CPU, dtype=torch.float32), EVERY, "sdpa"),
+        (case(CPU), EVERY, "ragged"),
+        (case(CPU, dtype=torch.float32), EVERY, "ragged"),
+        (case(CPU, NARROW, LOCAL), EVERY, "ragged"),
+        (case(CPU), {"ragged": "there is no compiler"}, "sdpa"),
+        (case(CPU, dtype=torch.float64), EVERY, "sdpa"),
+        (case(CPU, replace(PLAIN, head_dim=48)), EVERY, "sdpa"),
+        (case(CPU, replace(PLAIN, has_position_bias=True)), EVERY, "sdpa"),
         (case(gpu(9), dtype=torch.float32), EVERY, "sdpa"),
         (case(gpu(9), replace(PLAIN, has_position_bias=True)), EVERY, "sdpa"),
         (case(gpu(8), NARROW), {"varlen": "gone"}, "sdpa"),
@@ -77,6 +83,7 @@ def test_every_backend_that_is_not_chosen_has_its_reason() -> None:
         "fa2": "FlashInfer's windows are to the left only, and this model's reach 64 tokens to both sides",
         "fa3": "FlashInfer's windows are to the left only, and this model's reach 64 tokens to both sides",
         "varlen": "torch is too old",
+        "ragged": "it is for CPUs",
         "sdpa": "it could run the model, but fa4 comes first",
     }
     assert choose(case(gpu(9)), EVERY).others["varlen"] == "it could run the model, but fa4 comes first"
@@ -84,7 +91,7 @@ def test_every_backend_that_is_not_chosen_has_its_reason() -> None:
 
 @pytest.mark.parametrize("backend", OBSTACLES)
 def test_a_backend_asked_for_by_name_is_taken(backend: str) -> None:
-    choice = choose(case(gpu(9)), EVERY, backend)
+    choice = choose(case(CPU if backend == "ragged" else gpu(9)), EVERY, backend)
     assert (choice.backend, choice.reason) == (backend, "it was asked for by name")
 
 
@@ -100,6 +107,9 @@ def test_a_backend_asked_for_by_name_is_taken(backend: str) -> None:
         (case(gpu(8)), "fa4", r"need compute capability 9\.0, and this device has 8\.0"),
         (case(gpu(9), dtype=torch.float32), "varlen", "no float32: set dtype='bfloat16'"),
         (case(CPU), "fa2", "it is for CUDA devices"),
+        (case(gpu(9)), "ragged", "it is for CPUs"),
+        (case(CPU, replace(PLAIN, head_dim=80)), "ragged", "heads of multiples of 32, not 80"),
+        (case(CPU, dtype=torch.float16), "ragged", "no float16"),
         (case(gpu(9), replace(PLAIN, has_position_bias=True)), "fa2", "no bias by position: set attention='sdpa'"),
         (case(gpu(7, 5)), "varlen", r"need compute capability 8\.0, and this device has 7\.5"),
     ],
@@ -115,14 +125,17 @@ def test_a_backend_asked_for_that_is_missing_is_refused_with_what_to_install() -
 
 
 def test_an_unknown_backend_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="attention='flash' is unknown: set one of auto, fa2, fa3, fa4, varlen, sdpa"):
+    with pytest.raises(
+        ValueError, match="attention='flash' is unknown: set one of auto, fa2, fa3, fa4, varlen, ragged, sdpa"
+    ):
         choose(case(gpu(9)), EVERY, "flash")
 
 
 def test_what_no_kernel_of_a_gpu_can_compute_says_why_it_is_slower() -> None:
     choice = choose(case(gpu(9), dtype=torch.float32), EVERY)
     assert choice.reason == "none of the faster ones can run the model here"
-    assert set(choice.others.values()) == {"its kernels have no float32: set dtype='bfloat16', or attention='sdpa'"}
+    others = {name: reason for name, reason in choice.others.items() if name != "ragged"}
+    assert set(others.values()) == {"its kernels have no float32: set dtype='bfloat16', or attention='sdpa'"}
 
 
 def test_a_choice_that_is_not_its_rows_first_says_what_it_is_the_first_of() -> None:
@@ -154,7 +167,7 @@ def test_what_is_not_installed_is_missing_with_what_to_do(monkeypatch: pytest.Mo
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(installed, "version", no_version)
-    missing = installed.missing_backends()
+    missing = installed.missing_backends("cuda")
     assert missing.keys() == {"fa2", "fa3", "fa4"}
     assert all("pip install" in reason for reason in missing.values())
 
@@ -163,13 +176,19 @@ def test_flashinfer_without_a_compiler_is_missing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(installed, "version", lambda _: "1.0")
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    missing = installed.missing_backends()
+    missing = installed.missing_backends("cuda")
     assert missing.keys() == {"fa2", "fa3"}
     assert "nvcc" in missing["fa2"]
     monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/nvcc")
-    assert not installed.missing_backends()
+    assert not installed.missing_backends("cuda")
 
 
 def test_an_old_torch_has_no_varlen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", "2.11.1+cu128")
-    assert re.search(r"torch 2\.11\.1\+cu128 is older than 2\.12", installed.missing_backends()["varlen"])
+    assert re.search(r"torch 2\.11\.1\+cu128 is older than 2\.12", installed.missing_backends("cuda")["varlen"])
+
+
+def test_a_cpu_lacks_its_kernels_alone_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not installed.missing_backends("cpu").keys() - {"ragged"}
+    monkeypatch.setattr(installed, "kernels", lambda: Missing("there is no compiler"))
+    assert installed.missing_backends("cpu") == {"ragged": "there is no compiler"}

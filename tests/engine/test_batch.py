@@ -76,6 +76,31 @@ def test_skips_that_do_not_fit_are_refused(skips: list[int], message: str) -> No
         pack([random_ids(0, 3, 9), one()], skips=skips)
 
 
+@given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=30), max_tokens=st.integers(1, 400))
+def test_the_parts_of_a_batch_are_batches_of_its_sequences_in_order(lengths: list[int], max_tokens: int) -> None:
+    sequences = [np.full(length, index, np.uint32) for index, length in enumerate(lengths)]
+    batch = pack(
+        sequences, [np.arange(length, dtype=np.uint8) for length in lengths], [length - 1 for length in lengths]
+    )
+    parts = batch.parts(max_tokens)
+    assert all(part.cu_seqlens[0] == 0 and part.num_sequences > 0 for part in parts)
+    assert all(part.num_tokens <= max_tokens + max(lengths) for part in parts)
+    assert np.concatenate([part.order for part in parts]).tolist() == batch.order.tolist()
+    for name in ("token_ids", "positions", "segment_ids", "skips"):
+        assert torch.cat([getattr(part, name) for part in parts]).equal(getattr(batch, name))
+    for part in parts:
+        assert part.host_cu_seqlens.tolist() == part.cu_seqlens.tolist()
+        assert part.max_seqlen == np.diff(part.host_cu_seqlens).max()
+        assert [unpack(part)[index] for index in part.order.tolist()] == [
+            sequences[index].tolist() for index in part.order.tolist()
+        ]
+
+
+def test_a_batch_without_segments_or_skips_has_parts_without() -> None:
+    for part in pack([np.ones(8, np.uint32)] * 4).parts(16):
+        assert (part.num_tokens, part.segment_ids, part.skips) == (16, None, None)
+
+
 def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(BatchError, match="no sequences"):
         pack([])

@@ -57,9 +57,20 @@ def test_on_a_cpu_the_choice_is_soon_told(checkpoint: Checkpoint) -> None:
     facts = facts_of(checkpoint, CPU)
     assert facts["device"] == ("a CPU", "")
     assert facts["dtype"] == ("bfloat16", "the faster one here, as just measured")
-    assert facts["attention"] == ("sdpa", "the device is a CPU")
+    assert facts["attention"] == (
+        "ragged",
+        "the device is a CPU, and it was the fastest there at every length (decision 0020)",
+    )
+    assert facts["not sdpa"] == ("", "it could run the model, but ragged comes first")
     assert facts["graphs"] == ("none", "a CPU has none")
     assert facts["layers ask for"] == ("12 heads of 32; tokens see both sides", "")
+
+
+def test_a_cpu_without_kernels_of_our_own_says_why(checkpoint: Checkpoint) -> None:
+    facts = facts_of(checkpoint, CPU, missing={"ragged": "no compiler was found"})
+    assert facts["CPU kernels"][0] == "torch's kernels: no compiler was found"
+    assert facts["attention"][0] == "sdpa"
+    assert facts["not ragged"] == ("", "no compiler was found")
 
 
 def test_every_other_backend_is_named_with_its_reason(checkpoint: Checkpoint) -> None:

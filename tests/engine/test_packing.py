@@ -1,4 +1,4 @@
-"""Linear layers whose weights oneDNN lays out give what plain ones give, and are not taken where they cannot be."""
+"""Whatever layout a weight is in, its product gives what a plain layer gives, and the fastest one there is is taken."""
 
 import os
 import subprocess
@@ -12,8 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 from headrace_engine.document import Document
-from headrace_engine.models import packing
-from headrace_engine.models.layers import Linear, read_activation
+from headrace_engine.models import onednn, packing
+from headrace_engine.models.activations import read_activation
+from headrace_engine.models.layers import Linear
+from headrace_engine.models.onednn import OneDnn
+from headrace_engine.models.packing import Panels, Plain, Product
+from headrace_engine.native.calls import Kernels, kernels
+from headrace_engine.native.library import Missing
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -24,19 +29,40 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+def panels(weight: torch.Tensor) -> Product:
+    own = kernels()
+    if isinstance(own, Missing):
+        pytest.skip(own.reason)
+    return Panels(own, own.pack(weight), len(weight))
+
+
+LAYOUTS: dict[str, tuple[Callable[[torch.Tensor], Product], torch.dtype]] = {
+    "plain float32": (Plain, torch.float32),
+    "plain bfloat16": (Plain, torch.bfloat16),
+    "oneDNN float32": (OneDnn.pack, torch.float32),
+    "oneDNN bfloat16": (OneDnn.pack, torch.bfloat16),
+    "panels float32": (panels, torch.float32),
+}
+
+
 def tensors(dtype: torch.dtype, outputs: int = 96, inputs: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(0)
     weight = torch.randn(outputs, inputs, generator=random) / inputs**0.5
     return weight.to(dtype), torch.randn(outputs, generator=random).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+def without_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "kernels", lambda: Missing("left out"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("name", [None, *ACTIVATIONS])
 @torch.inference_mode()
-def test_a_packed_layer_gives_what_a_plain_one_gives(dtype: torch.dtype, has_bias: bool, name: str | None) -> None:
+def test_a_packed_layer_gives_what_a_plain_one_gives(layout: str, has_bias: bool, name: str | None) -> None:
+    make, dtype = LAYOUTS[layout]
     weight, bias = tensors(dtype)
-    layer = Linear(packing.pack(weight), bias if has_bias else None)
+    layer = Linear(make(weight), bias if has_bias else None)
     activation = None if name is None else read_activation(Document(Path("config.json"), {"act": name}), "act")
     for num_rows in (1, 2, 7, 64, 300):
         rows = torch.randn(num_rows, 64, generator=torch.Generator().manual_seed(num_rows)).to(dtype)
@@ -47,10 +73,11 @@ def test_a_packed_layer_gives_what_a_plain_one_gives(dtype: torch.dtype, has_bia
         assert torch.allclose(found.float(), expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("layout", ["plain float32", "oneDNN float32", "panels float32"])
 @torch.inference_mode()
-def test_a_row_does_not_depend_on_its_neighbours() -> None:
+def test_a_row_does_not_depend_on_its_neighbours(layout: str) -> None:
     weight, bias = tensors(torch.float32)
-    layer = Linear(packing.pack(weight), bias)
+    layer = Linear(LAYOUTS[layout][0](weight), bias)
     rows = torch.randn(300, 64, generator=torch.Generator().manual_seed(1))
     together = layer(rows)
     spoilt = rows.clone()
@@ -74,20 +101,23 @@ def test_few_kernels_are_kept_unless_the_environment_says_otherwise() -> None:
     assert found == [["128", "128"], ["7", "128"]]
 
 
-def test_weights_on_a_cpu_are_packed() -> None:
+def test_weights_on_a_cpu_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     weight, _ = tensors(torch.float32)
-    assert packing.pack(weight).is_mkldnn
+    if isinstance(kernels(), Kernels):
+        assert isinstance(packing.pack(weight), Panels)
+    assert isinstance(packing.pack(weight.bfloat16()), OneDnn)
+    without_own_kernels(monkeypatch)
+    assert isinstance(packing.pack(weight), OneDnn)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_a_dtype_that_is_not_computed_in_stays_as_it_is(dtype: torch.dtype) -> None:
     weight, _ = tensors(dtype)
-    assert packing.pack(weight) is weight
+    assert isinstance(packing.pack(weight), Plain)
 
 
 def test_weights_on_another_device_stay_as_they_are() -> None:
-    weight = torch.empty(8, 4, device="meta")
-    assert packing.pack(weight) is weight
+    assert isinstance(packing.pack(torch.empty(8, 4, device="meta")), Plain)
 
 
 @pytest.mark.parametrize("name", ["_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported"])
@@ -96,16 +126,10 @@ def test_without_any_one_of_the_operators_weights_stay_as_they_are(monkeypatch: 
     some = SimpleNamespace(**{each: getattr(torch.ops.mkldnn, each) for each in there if each != name})
     monkeypatch.setattr(torch.ops, "mkldnn", some)
     for dtype in TOLERANCE:
-        weight, _ = tensors(dtype)
-        assert packing.pack(weight) is weight
+        assert not onednn.suits(tensors(dtype)[0])
 
 
-@torch.inference_mode()
-def test_without_the_operators_the_plain_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_kernels_the_plain_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_own_kernels(monkeypatch)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    weight, bias = tensors(torch.float32)
-    packed = packing.pack(weight)
-    assert packed is weight
-    rows = torch.randn(5, 64)
-    activation = read_activation(Document(Path("config.json"), {"act": "gelu"}), "act")
-    assert torch.equal(Linear(packed, bias)(rows, activation), F.gelu(F.linear(rows, weight, bias)))
+    assert isinstance(packing.pack(tensors(torch.float32)[0]), Plain)

@@ -142,8 +142,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         "cuda.load.capturable": machine.capturable,
         "cuda.load.SdpaBackend": lambda: machine.backend("sdpa"),
         "engine.load_runner": machine.load_runner,
-        "tuning.attention.missing_backends": lambda: machine.missing,
-        "tuning.graph_tokens.missing_backends": lambda: machine.missing,
+        "tuning.attention.missing_backends": lambda _: machine.missing,
+        "tuning.graph_tokens.missing_backends": lambda _: machine.missing,
         "tuning.graph_tokens.load": machine.load,
         "tuning.mix._TOKENS": 1024,  # for the sake of time
         "tuning.graph_tokens.load_model": load_model_here,

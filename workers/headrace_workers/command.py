@@ -30,7 +30,10 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Threads of a CPU; 0 leaves it to torch.")] = 0,
     attention: Annotated[
-        str, typer.Option(help="auto, fa2, fa3, fa4, varlen or sdpa; headrace engine explain MODEL says which and why.")
+        str,
+        typer.Option(
+            help="auto, fa2, fa3, fa4, varlen, ragged or sdpa; headrace engine explain MODEL says which and why."
+        ),
     ] = "auto",
     graphs: Annotated[bool, typer.Option(help="Capture CUDA graphs of the shapes that come often.")] = True,
     warm_up: Annotated[

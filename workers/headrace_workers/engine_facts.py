@@ -44,7 +44,7 @@ def facts(model: str, config: EngineConfig, assumed: tuple[int, int] | None) -> 
     here, found = find_calibrated(model, config)
     device, dtype = device_facts(find(config.device)), getattr(torch, here.key.dtype)
     return (
-        *explain(here.checkpoint, tuned(config, found), device, dtype, missing_backends()),
+        *explain(here.checkpoint, tuned(config, found), device, dtype, missing_backends(device.kind)),
         *_budgets(here, found),
     )
 

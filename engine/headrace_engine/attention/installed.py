@@ -1,6 +1,7 @@
-"""Which attention backends are installed, without importing any of them.
+"""Which attention backends are installed for a kind of device, without importing any package that brings one.
 
-It reads the metadata of installed packages. It does not know whether their kernels suit a model or a device.
+It reads the metadata of installed packages, and has our own kernels looked for. It does not know whether they suit a
+model.
 """
 
 import os
@@ -10,8 +11,12 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import torch
+
+from headrace_engine.native.calls import kernels
+from headrace_engine.native.library import Missing
 
 # varlen_attn takes enable_gqa and num_splits from this version on.
 _VARLEN_TORCH = (2, 12)
@@ -19,11 +24,17 @@ _FLASHINFER = "pip install 'headrace[cuda]'"
 _FLASH4 = "pip install flash-attn-4"
 
 
-def missing_backends() -> Mapping[str, str]:
-    """Say what stands in the way of importing and compiling each backend; those not named are there."""
+def missing_backends(kind: Literal["cpu", "cuda"]) -> Mapping[str, str]:
+    """Say what stands in the way of importing and compiling each backend for a kind of device; others are there.
+
+    For a CPU this compiles the kernels where that has not been done yet.
+    """
+    if kind == "cpu":
+        found = kernels()
+        return {"ragged": found.reason} if isinstance(found, Missing) else {}
     flashinfer = _package("flashinfer-python", _FLASHINFER) or _flashinfer_compiler()
-    found = {"fa2": flashinfer, "fa3": flashinfer, "fa4": _package("flash-attn-4", _FLASH4), "varlen": _varlen()}
-    return {backend: reason for backend, reason in found.items() if reason is not None}
+    reasons = {"fa2": flashinfer, "fa3": flashinfer, "fa4": _package("flash-attn-4", _FLASH4), "varlen": _varlen()}
+    return {backend: reason for backend, reason in reasons.items() if reason is not None}
 
 
 def _package(name: str, how: str) -> str | None:

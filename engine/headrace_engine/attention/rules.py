@@ -15,6 +15,7 @@ from headrace_engine.errors import UnsupportedModel
 Capability = tuple[int, int]  # of a CUDA device, such as (9, 0) for Hopper
 
 _HALVES = (torch.float16, torch.bfloat16)
+_DTYPES = {"ragged": (torch.float32, torch.bfloat16)}  # of others but sdpa, which takes all, the halves
 
 
 def require(backend: str, shapes: Iterable[AttentionShape], dtype: torch.dtype) -> None:
@@ -41,7 +42,7 @@ def obstacle(
         dtype: Of query, key and value.
         capability: Of the CUDA device; None leaves it out of the question.
     """
-    if backend != "sdpa" and dtype not in _HALVES:
+    if backend != "sdpa" and dtype not in _DTYPES.get(backend, _HALVES):
         return f"its kernels have no {str(dtype).removeprefix('torch.')}: set dtype='bfloat16', or attention='sdpa'"
     if backend != "sdpa" and shape.has_position_bias:
         return "its kernels add no bias by position: set attention='sdpa' for this model"
@@ -90,6 +91,13 @@ def _varlen(shape: AttentionShape, capability: Capability | None) -> str | None:
     return _below((8, 0), capability)
 
 
+def _ragged(shape: AttentionShape, capability: Capability | None) -> str | None:  # noqa: ARG001 - it is for CPUs
+    """native/sources/attention.cpp."""
+    if shape.head_dim % 32:
+        return f"Headrace has kernels for heads of multiples of 32, not {shape.head_dim}"
+    return None
+
+
 def _below(least: Capability, capability: Capability | None) -> str | None:
     if capability is None or capability >= least:
         return None
@@ -102,5 +110,5 @@ def text(capability: Capability) -> str:
 
 
 OBSTACLES: Mapping[str, Callable[[AttentionShape, Capability | None], str | None]] = MappingProxyType(
-    {"fa2": _fa2, "fa3": _fa3, "fa4": _fa4, "varlen": _varlen, "sdpa": _sdpa}
+    {"fa2": _fa2, "fa3": _fa3, "fa4": _fa4, "varlen": _varlen, "ragged": _ragged, "sdpa": _sdpa}
 )

@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models import EncoderConfig
-from headrace_engine.models.layers import LayerNorm, Linear, read_activation
+from headrace_engine.models.activations import read_activation
+from headrace_engine.models.layers import LayerNorm, Linear
 from headrace_engine.pooling import Pooling
 from headrace_engine.weights import WeightSource
 

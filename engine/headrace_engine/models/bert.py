@@ -187,6 +187,13 @@ class BertEmbeddings:
 
     def __call__(self, batch: RaggedBatch) -> torch.Tensor:
         """Ids to rows: [T, D] in the compute dtype."""
+        if self.norm.own is not None:
+            lookups = (
+                (self.tokens, batch.token_ids),
+                (self.positions, batch.positions),
+                (self.segments, batch.segment_ids),
+            )
+            return self.norm.own.embed(lookups, self.norm.weight, self.norm.bias, self.norm.eps)
         rows = F.embedding(batch.token_ids, self.tokens)
         if self.segments is not None:
             ids = batch.segment_ids

@@ -10,8 +10,9 @@ import torch
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.document import Document
+from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import divide
-from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
+from headrace_engine.models.layers import LayerNorm, Linear
 from headrace_engine.weights import WeightSource
 
 
@@ -140,5 +141,5 @@ class BertLayer:
         num_tokens, width = rows.shape
         query, key, value = self.qkv(rows).view(num_tokens, 3, self.shape.num_heads, self.shape.head_dim).unbind(1)
         attended = attention.run(query, key, value, self.shape, bias).view(num_tokens, width)
-        rows = self.attended_norm(rows + self.attended(attended))
-        return self.norm(rows + self.down(self.up(rows, self.activation)))
+        rows = self.attended_norm.add(self.attended(attended), rows)
+        return self.norm.add(self.down(self.up(rows, self.activation)), rows)

@@ -4,10 +4,10 @@ Its arithmetic is that of a BERT without segments. It knows its own names of fie
 """
 
 from headrace_engine.document import Document
+from headrace_engine.models.activations import read_activation
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions
 from headrace_engine.models.bert_layer import LayerConfig, LayerNames
 from headrace_engine.models.head_sizes import divide
-from headrace_engine.models.layers import read_activation
 
 _LAYER = LayerNames(
     qkv=("attention.q_lin", "attention.k_lin", "attention.v_lin"),

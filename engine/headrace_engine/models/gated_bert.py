@@ -11,7 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.models.layers import Activation, LayerNorm, Linear
+from headrace_engine.models.activations import Activation
+from headrace_engine.models.layers import LayerNorm, Linear
 from headrace_engine.models.rotary import Rotary, Rotation
 
 
@@ -31,6 +32,9 @@ class GatedEmbeddings:
 
     def __call__(self, batch: RaggedBatch) -> torch.Tensor:
         """[T, D]."""
+        if self.norm.own is not None:
+            lookups = ((self.tokens, batch.token_ids), (self.segments, batch.segment_ids), (None, None))
+            return self.norm.own.embed(lookups, self.norm.weight, self.norm.bias, self.norm.eps)
         rows = F.embedding(batch.token_ids, self.tokens)
         if self.segments is None:
             return self.norm(rows)
@@ -69,9 +73,9 @@ class GatedLayer:
         turning = 2 * self.shape.num_heads  # queries and keys; values keep their direction
         query, key = rotation(heads[:, :turning]).chunk(2, dim=1)
         attended = attention.run(query, key, heads[:, turning:], self.shape).view(num_tokens, -1)
-        rows = self.attended_norm(rows + self.attended(attended))
+        rows = self.attended_norm.add(self.attended(attended), rows)
         inner, gate = self.up(rows).chunk(2, dim=-1)
-        return self.norm(rows + self.down(inner * self.activation(gate)))
+        return self.norm.add(self.down(inner * self.activation(gate)), rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,9 +12,10 @@ from typing import Any
 from headrace_engine.attention import AttentionShape
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer
 from headrace_engine.models.head_sizes import read_turning_head_dim
-from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
+from headrace_engine.models.layers import LayerNorm, Linear
 from headrace_engine.models.rotary import Rotary, read_theta
 from headrace_engine.weights import WeightSource
 

@@ -3,58 +3,16 @@
 They know shapes. They do not know sequences: every row is treated alike.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 
-from headrace_engine.document import Document
-from headrace_engine.errors import UnsupportedModel
-from headrace_engine.models import packing
+from headrace_engine.models.activations import Activation
+from headrace_engine.models.packing import Product, pack
+from headrace_engine.native.calls import Kernels, kernels_for
 from headrace_engine.weights import WeightSource
-
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """A function of each element.
-
-    Attributes:
-        function: The function.
-        fused: What oneDNN calls it; None where it has none.
-    """
-
-    function: Callable[[torch.Tensor], torch.Tensor]
-    fused: packing.Fused | None = None
-
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        """[…] → […]."""
-        return self.function(rows)
-
-
-def read_activation(document: Document, field: str) -> Activation:
-    """The function that a field of config.json names, in transformers' names.
-
-    Raises:
-        CheckpointError: The field is missing.
-        UnsupportedModel: It names another function.
-    """
-    match document.require(field, str):
-        case "gelu":
-            return Activation(F.gelu, packing.Fused("gelu", "none"))
-        case "gelu_new" | "gelu_pytorch_tanh":
-            return Activation(partial(F.gelu, approximate="tanh"), packing.Fused("gelu", "tanh"))
-        case "relu":
-            return Activation(F.relu, packing.Fused("relu"))
-        case "silu" | "swish":
-            return Activation(F.silu)
-        case name:
-            message = (
-                f"{document.path}: {field}={name!r} is not supported: use a model with one of these: "
-                "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish"
-            )
-            raise UnsupportedModel(message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,11 +20,11 @@ class Linear:
     """x·Wᵀ + b.
 
     Attributes:
-        weight: [outputs, inputs]; on a CPU as packing.py lays it out.
+        product: Holds the weight, [outputs, inputs], as it multiplies it.
         bias: [outputs], or None.
     """
 
-    weight: torch.Tensor
+    product: Product
     bias: torch.Tensor | None
 
     @classmethod
@@ -85,22 +43,13 @@ class Linear:
         widths = outputs * len(names) if len(outputs) == 1 else outputs
         pairs = list(zip(names, widths, strict=True))
         return cls(
-            weight=packing.pack(
-                _side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs])
-            ),
+            product=pack(_side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs])),
             bias=_side_by_side([weights.take(f"{name}.bias", width) for name, width in pairs]) if has_bias else None,
         )
 
     def __call__(self, rows: torch.Tensor, activation: Activation | None = None) -> torch.Tensor:
         """[T, inputs] → [T, outputs], through an activation if there is one."""
-        if self.weight.is_mkldnn:
-            fused = packing.NONE if activation is None else activation.fused
-            if fused is not None:
-                return packing.linear(rows, self.weight, self.bias, fused)
-            rows = packing.linear(rows, self.weight, self.bias)
-        else:
-            rows = F.linear(rows, self.weight, self.bias)
-        return rows if activation is None else activation(rows)
+        return self.product(rows, self.bias, activation)
 
 
 def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -109,30 +58,41 @@ def _side_by_side(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerNorm:
-    """Layer normalisation; torch computes mean and variance in float32 whatever the dtype.
+    """Layer normalisation; mean and variance in float32 whatever the dtype.
 
     Attributes:
         weight: [D].
         bias: [D], or None.
         eps: Added to the variance.
+        own: Headrace's kernels, which add in the same pass; None leaves it to torch.
     """
 
     weight: torch.Tensor
     bias: torch.Tensor | None
     eps: float
+    own: Kernels | None = None
 
     @classmethod
     def take(cls, weights: WeightSource, name: str, width: int, eps: float, *, has_bias: bool = True) -> "LayerNorm":
         """Take the layer of that name."""
-        return cls(
-            weight=weights.take(f"{name}.weight", width),
-            bias=weights.take(f"{name}.bias", width) if has_bias else None,
-            eps=eps,
-        )
+        weight = weights.take(f"{name}.weight", width)
+        bias = weights.take(f"{name}.bias", width) if has_bias else None
+        return cls(weight, bias, eps, kernels_for(weight))
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """[T, D] → [T, D]."""
         return F.layer_norm(rows, self.weight.shape, self.weight, self.bias, self.eps)
+
+    def add(self, rows: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        """Normalise rows + residual: [T, D] → [T, D].
+
+        Args:
+            rows: A tensor that nobody else reads: the result may take its place.
+            residual: What went around the layer that gave `rows`.
+        """
+        if self.own is None or not rows.is_contiguous():
+            return self(rows + residual)
+        return self.own.add_norm(rows, residual, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,10 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
+from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import check_turning, divide
 from headrace_engine.models.layer_kinds import LayerKind, read_kind_theta, read_layer_kinds, read_window
-from headrace_engine.models.layers import Activation, LayerNorm, Linear, read_activation
+from headrace_engine.models.layers import LayerNorm, Linear
 from headrace_engine.models.rotary import Rotary, Rotation
 from headrace_engine.weights import WeightSource
 

@@ -1,68 +1,81 @@
-"""Weights of linear layers on a CPU, laid out once as oneDNN multiplies them; bias and activation in the same pass.
+"""In which layout a linear layer's weight is held, and the product that reads it there.
 
-It knows torch's oneDNN operators, which torch's own compiler emits; they are not public, so what is not there is done
-the plain way. It knows no layer. Why: a plain linear layer copies its bias over the output and runs its activation over
-it again, and in bfloat16 lays its weight out anew at every call (ops/decisions/0018).
+It knows which of them is the fastest on a device in a dtype (ops/decisions/0018 and 0020). It does not know how any
+of them multiplies.
 """
 
-import os
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 
-# oneDNN and torch's layer above it each keep what they made for a number of rows: a thousand of them unless they are
-# told otherwise, which came to 400 MB for MiniLM. Making it anew takes too little to be measured. Both read this at
-# their first product, which no engine computes before it has imported this.
-for _name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-    os.environ.setdefault(_name, "128")
+from headrace_engine.models import onednn
+from headrace_engine.models.activations import Activation
+from headrace_engine.models.onednn import OneDnn
+from headrace_engine.native.calls import Kernels, kernels
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """An activation as oneDNN's operator names it.
+class Product(Protocol):
+    """A weight [outputs, inputs] in some layout, and how it is multiplied with."""
+
+    def __call__(
+        self, rows: torch.Tensor, bias: torch.Tensor | None, activation: Activation | None = None
+    ) -> torch.Tensor:
+        """activation(x·Wᵀ + b).
+
+        Args:
+            rows: [T, inputs], of the weight's dtype.
+            bias: [outputs], or None.
+            activation: Applied on the way where the product can, and to its result where it cannot.
+
+        Returns:
+            [T, outputs], a tensor of its own.
+        """
+
+
+def pack(weight: torch.Tensor) -> Product:
+    """Lay out a weight, [outputs, inputs], for the fastest product there is for it; let go of the weight."""
+    if weight.device.type == "cpu" and weight.dtype == torch.float32 and isinstance(own := kernels(), Kernels):
+        return Panels(own, own.pack(weight), len(weight))
+    return OneDnn.pack(weight) if onednn.suits(weight) else Plain(weight)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panels:
+    """A weight for Headrace's own kernels, which start sooner than oneDNN's and so suit small batches; see `Product`.
 
     Attributes:
-        name: Such as "gelu"; "none" is the identity.
-        algorithm: Which form of it; empty where there is one.
+        own: The kernels.
+        panels: What they made of the weight.
+        outputs: Of the weight.
     """
 
-    name: str = "none"
-    algorithm: str = ""
+    own: Kernels
+    panels: torch.Tensor
+    outputs: int
+
+    def __call__(
+        self, rows: torch.Tensor, bias: torch.Tensor | None, activation: Activation | None = None
+    ) -> torch.Tensor:
+        """See `Product`."""
+        name = "identity" if activation is None else activation.name
+        return self.own.linear(rows, self.panels, bias, self.outputs, name)
 
 
-NONE = Fused()
-_OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """A weight as it is stored, for torch's own product; see `Product`.
 
-
-def pack(weight: torch.Tensor) -> torch.Tensor:
-    """The weight as oneDNN lays it out, or the same where there is no gain in it: on other devices, in other dtypes.
-
-    What comes back holds the only copy that is needed; let go of the other.
+    Attributes:
+        weight: [outputs, inputs].
     """
-    if weight.device.type != "cpu" or not _is_supported(weight.dtype):
-        return weight
-    return torch.ops.mkldnn._reorder_linear_weight(weight)  # type: ignore[no-any-return]  # noqa: SLF001 - see above
 
+    weight: torch.Tensor
 
-def linear(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None, fused: Fused = NONE) -> torch.Tensor:
-    """activation(x·Wᵀ + b).
-
-    Args:
-        rows: [T, inputs].
-        packed: What `pack` made of a weight [outputs, inputs].
-        bias: [outputs].
-        fused: The activation.
-
-    Returns:
-        [T, outputs].
-    """
-    operator = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001 - see above
-    return operator(rows, packed, bias, fused.name, [], fused.algorithm)  # type: ignore[no-any-return]
-
-
-def _is_supported(dtype: torch.dtype) -> bool:
-    if not torch.backends.mkldnn.is_available() or not all(hasattr(torch.ops.mkldnn, name) for name in _OPERATORS):
-        return False
-    if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 - see above
-    return dtype == torch.float32
+    def __call__(
+        self, rows: torch.Tensor, bias: torch.Tensor | None, activation: Activation | None = None
+    ) -> torch.Tensor:
+        """See `Product`."""
+        product = F.linear(rows, self.weight, bias)
+        return product if activation is None else activation(product)

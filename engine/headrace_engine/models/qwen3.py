@@ -16,8 +16,9 @@ from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import divide, read_turning_head_dim
-from headrace_engine.models.layers import Activation, Linear, RMSNorm, read_activation
+from headrace_engine.models.layers import Linear, RMSNorm
 from headrace_engine.models.rotary import Rotary, Rotation, read_theta
 from headrace_engine.weights import WeightSource
 

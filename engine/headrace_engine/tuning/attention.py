@@ -76,7 +76,7 @@ def measure_attention(
 
 def able(case: Case) -> Iterator[str]:
     """The backends that are installed and can run the case, those first that compile nothing and so leave time."""
-    missing = missing_backends()
+    missing = missing_backends("cuda")
     for name in reversed(tuple(OBSTACLES)):
         try:
             yield choose(case, missing, name).backend

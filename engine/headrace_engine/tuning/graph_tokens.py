@@ -70,7 +70,7 @@ def measure_graph_tokens(
     target = Target.of(checkpoint, config)
     if target is None or config.graphs is None:
         return None
-    backend = choose(target.case, missing_backends(), config.attention, config.table).backend
+    backend = choose(target.case, missing_backends("cuda"), config.attention, config.table).backend
     own = replace(target.config, attention=backend)
     try:
         rungs = run(climb, checkpoint.path, own, budget_s * _CLIMBING, timeout_s=budget_s)

@@ -16,6 +16,7 @@ from headrace_engine import Checkpoint, EngineConfig
 from headrace_engine.attention.installed import missing_backends
 from headrace_engine.attention.rules import OBSTACLES
 from headrace_engine.device import facts, find
+from headrace_engine.native.calls import Kernels, kernels
 from headrace_engine.precision import compute_dtype
 from headrace_engine.resolve import resolve
 
@@ -82,12 +83,21 @@ def _conditions(config: EngineConfig, device: torch.device) -> Conditions:
         processor=_processor(_cpu_info()) if is_cpu else "",
         cores=_cores() if is_cpu else 0,
         threads=torch.get_num_threads() if is_cpu else 0,
-        attention="sdpa" if is_cpu else config.attention,  # a CPU has no other
-        backends="" if is_cpu else ",".join(map(_versioned, sorted(OBSTACLES.keys() - missing_backends().keys()))),
+        attention=config.attention,
+        backends=_own_kernels() if is_cpu else ",".join(map(_versioned, sorted(_installed()))),
         graphs=not is_cpu and config.graphs is not None,
         torch=torch.__version__,
         headrace=version("headrace"),
     )
+
+
+def _installed() -> set[str]:
+    return OBSTACLES.keys() - {"ragged"} - missing_backends("cuda").keys()
+
+
+def _own_kernels() -> str:
+    found = kernels()
+    return f"ragged=={found.level}" if isinstance(found, Kernels) else ""
 
 
 def _versioned(backend: str) -> str:
