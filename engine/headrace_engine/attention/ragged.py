@@ -17,6 +17,15 @@ from headrace_engine.native.calls import Kernels, kernels
 from headrace_engine.native.library import Missing
 
 
+class RaggedAttention(UnplannedAttention):
+    """Attention by our own kernel, which a layer that is all our own may call itself."""
+
+    @property
+    def cu_seqlens(self) -> torch.Tensor:
+        """Of the batch."""
+        return self._batch.cu_seqlens
+
+
 class RaggedBackend:
     """Calls the kernel with a batch's own cu_seqlens."""
 
@@ -38,9 +47,9 @@ class RaggedBackend:
             raise UnsupportedModel(message)
         self._kernels = found
 
-    def plan(self, batch: RaggedBatch) -> UnplannedAttention:
+    def plan(self, batch: RaggedBatch) -> "RaggedAttention":
         """See `AttentionBackend.plan`."""
-        return UnplannedAttention(self._call, batch)
+        return RaggedAttention(self._call, batch)
 
     def _call(
         self,

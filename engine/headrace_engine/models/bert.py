@@ -11,11 +11,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 
 from headrace_engine.attention import Attention, AttentionShape
+from headrace_engine.attention.ragged import RaggedAttention
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.models.bert_layer import BertLayer, LayerConfig, LayerNames
 from headrace_engine.models.layers import LayerNorm
+from headrace_engine.native.calls import Kernels, Layers, kernels
 from headrace_engine.weights import WeightSource
 
 AttentionBias = Callable[[int], torch.Tensor]
@@ -108,12 +110,14 @@ class BertConfig:
         Raises:
             CheckpointError: One is missing or misshapen.
         """
+        layers = [
+            BertLayer.take(weights, f"{self.layers}.{index}", self.layer, self.names)
+            for index in range(self.num_layers)
+        ]
         return BertEncoder(
             embeddings=BertEmbeddings.take(weights, self),
-            layers=[
-                BertLayer.take(weights, f"{self.layers}.{index}", self.layer, self.names)
-                for index in range(self.num_layers)
-            ],
+            layers=layers,
+            whole=_whole(layers),
             bias=None if self.take_bias is None else self.take_bias(weights, self.max_positions),
             shapes=(self.layer.shape,),
         )
@@ -208,19 +212,29 @@ class BertEncoder:
     Attributes:
         embeddings: Ids to rows.
         layers: Rows to rows.
+        whole: All layers in one call; None where our own kernels do not compute all of them.
         bias: Makes the bias of attention scores, once for all layers; None where they get none.
         shapes: What the layers ask of attention.
     """
 
     embeddings: BertEmbeddings
     layers: list[BertLayer]
+    whole: Layers | None
     bias: AttentionBias | None
     shapes: tuple[AttentionShape, ...]
 
     def __call__(self, batch: RaggedBatch, attention: Attention) -> torch.Tensor:
         """Encode a batch: [T, D] in the compute dtype, a row for each token."""
         rows = self.embeddings(batch)
+        if self.whole is not None and isinstance(attention, RaggedAttention):
+            return self.whole(rows, attention.cu_seqlens)
         bias = None if self.bias is None else self.bias(batch.max_seqlen)
         for layer in self.layers:
             rows = layer(rows, attention, bias)
         return rows
+
+
+def _whole(layers: list[BertLayer]) -> Layers | None:
+    parts = [part for layer in layers if (part := layer.parts) is not None]
+    own = kernels()
+    return own.layers(parts) if isinstance(own, Kernels) and len(parts) == len(layers) else None

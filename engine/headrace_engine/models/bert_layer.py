@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from headrace_engine.attention import Attention, AttentionShape
+from headrace_engine.attention.rules import obstacle
 from headrace_engine.document import Document
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import divide
 from headrace_engine.models.layers import LayerNorm, Linear
+from headrace_engine.models.packing import Panels
+from headrace_engine.native.calls import LayerParts, Part
 from headrace_engine.weights import WeightSource
 
 
@@ -93,7 +96,8 @@ class BertLayer:
 
     Attributes:
         shape: What it asks of attention.
-        activation: The function inside the feed-forward part.
+        inner: The width inside the feed-forward part.
+        activation: The function there.
         qkv: D → 3·D.
         attended: D → D.
         attended_norm: Of D.
@@ -103,6 +107,7 @@ class BertLayer:
     """
 
     shape: AttentionShape
+    inner: int
     activation: Activation
     qkv: Linear
     attended: Linear
@@ -121,6 +126,7 @@ class BertLayer:
         width, inner = config.hidden_size, config.intermediate_size
         return cls(
             shape=config.shape,
+            inner=inner,
             activation=config.activation,
             qkv=Linear.take(weights, [f"{name}.{part}" for part in names.qkv], width, width),
             attended=Linear.take(weights, [f"{name}.{names.attended}"], width, width),
@@ -143,3 +149,30 @@ class BertLayer:
         attended = attention.run(query, key, value, self.shape, bias).view(num_tokens, width)
         rows = self.attended_norm.add(self.attended(attended), rows)
         return self.norm.add(self.down(self.up(rows, self.activation)), rows)
+
+    @property
+    def parts(self) -> LayerParts | None:
+        """What our own kernels compute all of in one call; None where they do not."""
+        linears = [_panels(each) for each in (self.qkv, self.attended, self.up, self.down)]
+        if None in linears or obstacle("ragged", self.shape, self.norm.weight.dtype) is not None:
+            return None
+        qkv, attended, up, down = (each for each in linears if each is not None)
+        return LayerParts(
+            qkv=qkv,
+            attended=attended,
+            attended_norm=(self.attended_norm.weight, self.attended_norm.bias),
+            up=up,
+            down=down,
+            norm=(self.norm.weight, self.norm.bias),
+            width=self.shape.num_heads * self.shape.head_dim,
+            num_heads=self.shape.num_heads,
+            inner=self.inner,
+            scale=self.shape.softmax_scale,
+            attended_eps=self.attended_norm.eps,
+            eps=self.norm.eps,
+            activation=self.activation.name,
+        )
+
+
+def _panels(linear: Linear) -> Part | None:
+    return (linear.product.panels, linear.bias) if isinstance(linear.product, Panels) else None

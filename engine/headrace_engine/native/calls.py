@@ -6,7 +6,8 @@ nor where the library came from.
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -28,8 +29,61 @@ _ARGUMENTS = {
     "headrace_linear": (*(_POINTER,) * 4, *(_LONG,) * 3, _INT, _INT),
     "headrace_add_norm": (_INT, *(_POINTER,) * 4, _FLOAT, _LONG, _LONG, _INT),
     "headrace_embed": (_INT, *(_POINTER,) * 8, _FLOAT, _POINTER, _LONG, _LONG, _INT),
+    "headrace_layers": (_POINTER, _LONG, _POINTER, _POINTER, _POINTER, _LONG, _INT),
     "headrace_mean": (_INT, *(_POINTER,) * 4, _LONG, _LONG, _INT),
 }
+
+
+class _Part(ctypes.Structure):
+    _fields_ = (("weight", _POINTER), ("bias", _POINTER))
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        *((name, _Part) for name in ("qkv", "attended", "attended_norm", "up", "down", "norm")),
+        *((name, _LONG) for name in ("width", "num_heads", "inner")),
+        *((name, _FLOAT) for name in ("scale", "attended_eps", "eps")),
+        ("activation", _INT),
+    )
+
+
+Part: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+"""The weight and bias of a normalisation, or the panels and bias of a linear layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerParts:
+    """What a layer of BERT consists of; all in float32.
+
+    Attributes:
+        qkv: D → 3·D.
+        attended: D → D.
+        attended_norm: Of D.
+        up: D → inner.
+        down: inner → D.
+        norm: Of D.
+        width: D.
+        num_heads: They share D evenly.
+        inner: The width inside the feed-forward part.
+        scale: What attention scores are multiplied by.
+        attended_eps: Of the first normalisation.
+        eps: Of the second.
+        activation: The function inside the feed-forward part.
+    """
+
+    qkv: Part
+    attended: Part
+    attended_norm: Part
+    up: Part
+    down: Part
+    norm: Part
+    width: int
+    num_heads: int
+    inner: int
+    scale: float
+    attended_eps: float
+    eps: float
+    activation: ActivationName
 
 
 class Kernels:
@@ -53,6 +107,7 @@ class Kernels:
         self._linear = found.cdll.headrace_linear
         self._add_norm = found.cdll.headrace_add_norm
         self._embed = found.cdll.headrace_embed
+        self._layers = found.cdll.headrace_layers
         self._mean = found.cdll.headrace_mean
 
     def attend(
@@ -247,6 +302,10 @@ class Kernels:
         _check(failed)
         return out
 
+    def layers(self, parts: Sequence[LayerParts]) -> "Layers":
+        """Layers of BERT that are computed in one call."""
+        return Layers(self._layers, parts)
+
     def mean(self, rows: torch.Tensor, cu_seqlens: torch.Tensor, skips: torch.Tensor | None = None) -> torch.Tensor:
         """The mean of the rows of each sequence, summed in float32 in their order.
 
@@ -271,6 +330,50 @@ class Kernels:
             torch.get_num_threads(),
         )
         return out
+
+
+class Layers:
+    """Layers of BERT, with their tensors."""
+
+    def __init__(self, function: Callable[..., int], parts: Sequence[LayerParts]) -> None:
+        """Hold the function, the tensors, and their description for the function; `Kernels.layers` is the way."""
+        self._function = function
+        self._parts = parts  # whose memory is described
+        self._described = (_Layer * len(parts))(*map(_describe, parts))
+        self._work_width = max(5 * each.width + each.inner for each in parts)
+
+    def __call__(self, rows: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
+        """[T, D] float32 → the same tensor, overwritten.
+
+        Args:
+            rows: Contiguous.
+            cu_seqlens: [N+1] int32, contiguous, from 0 to T.
+
+        Raises:
+            MemoryError: There is none for what the threads work in.
+        """
+        work = torch.empty(len(rows), self._work_width)
+        failed = self._function(
+            self._described,
+            len(self._parts),
+            rows.data_ptr(),
+            work.data_ptr(),
+            cu_seqlens.data_ptr(),
+            len(cu_seqlens) - 1,
+            torch.get_num_threads(),
+        )
+        _check(failed)
+        return rows
+
+
+def _describe(parts: LayerParts) -> _Layer:
+    linears_and_norms = ("qkv", "attended", "attended_norm", "up", "down", "norm")
+    numbers = ("width", "num_heads", "inner", "scale", "attended_eps", "eps")
+    return _Layer(
+        **{name: _Part(*map(_pointer, getattr(parts, name))) for name in linears_and_norms},
+        **{name: getattr(parts, name) for name in numbers},
+        activation=_ACTIVATIONS[parts.activation],
+    )
 
 
 def kernels_for(tensor: torch.Tensor) -> Kernels | None:

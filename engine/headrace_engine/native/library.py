@@ -21,7 +21,7 @@ from headrace_engine.native.processor import Unfit
 
 logger = logging.getLogger(__name__)
 
-ABI = 3  # of the functions that calls.py declares, and sources/library.cpp answers for
+ABI = 5  # of the functions that calls.py declares, and sources/library.cpp answers for
 SOURCES = Path(__file__).with_name("sources")
 SHIPPED = Path(__file__).with_name("built")
 VARIABLE = "HEADRACE_KERNELS"

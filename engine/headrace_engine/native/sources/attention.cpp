@@ -20,10 +20,9 @@
 // Scores, weights and sums are float32. Where the processor multiplies pairs of bfloat16, queries, keys, weights and values
 // are rounded to it for the products.
 
+#include "kernels.h"
 #include "parallel.h"
 #include "tile.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

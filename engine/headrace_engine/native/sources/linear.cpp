@@ -10,10 +10,9 @@
 //
 // A row is computed the same way in whatever tile it lands, so it is the same, bit for bit, in any batch.
 
+#include "kernels.h"
 #include "parallel.h"
 #include "tile.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

@@ -3,10 +3,9 @@
 //
 // A row is read once from memory: the passes over it for mean, variance and result find it in the nearest cache.
 
+#include "kernels.h"
 #include "parallel.h"
 #include "vectors.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

@@ -1,9 +1,8 @@
 // Means of the rows of each sequence, summed in float32, row after row, so that they do not depend on the batch.
 
+#include "kernels.h"
 #include "parallel.h"
 #include "vectors.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

@@ -147,7 +147,7 @@ INLINE float largest_of(Floats lanes) {
   return fold(lanes, [](auto first, auto second) { return second > first ? second : first; });
 }
 
-// 2^x to 1e-7 of it, for x up to 126; below -126 it is 2^-126, and of NaN it is NaN.
+// 2^x to 1e-7 of it, for x from -126 to 126; below that it is next to 0, and of NaN it is NaN.
 //
 // x = n + f with n whole and |f| <= 1/2: 2^f is a polynomial of the fifth degree (fitted for the least largest
 // relative error), and n goes straight into the exponent's bits. Adding 1.5 * 2^23 leaves no bits for a fraction, so it
