@@ -3,7 +3,7 @@
     EngineError
     ├── ModelNotFound           the model argument names nothing that can be loaded
     ├── DeviceNotFound          the device asked for is not there
-    ├── Misconfigured           a setting that this model cannot have on this device
+    ├── Misconfigured           a setting that this model or this processor cannot have
     ├── CheckpointError         a model directory that is incomplete or contradicts itself
     │   └── UnsupportedModel    a sound checkpoint of a kind this engine cannot run
     └── BatchError              a batch that cannot be run
@@ -27,7 +27,7 @@ class DeviceNotFound(EngineError):
 
 
 class Misconfigured(EngineError):
-    """`EngineConfig` asks for what this model cannot have on this device."""
+    """`EngineConfig`, or a variable of the environment, asks for what this model or processor cannot have."""
 
 
 class CheckpointError(EngineError):

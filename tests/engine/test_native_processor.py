@@ -2,6 +2,7 @@ import platform
 import sys
 
 import pytest
+from headrace_engine.errors import Misconfigured
 from headrace_engine.native import compiler, processor
 from headrace_engine.native.processor import Unfit, best_level, chosen
 
@@ -90,7 +91,7 @@ def test_none_can_be_asked_for_everywhere(best: str | Unfit) -> None:
     ],
 )
 def test_what_cannot_be_had_is_refused_by_name(asked: str, best: str | Unfit, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(Misconfigured, match=message):
         chosen(asked, best)
 
 

@@ -389,7 +389,7 @@ def kernels() -> Kernels | Missing:
     """The kernels for this process, looked for once.
 
     Raises:
-        ValueError: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
+        Misconfigured: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
     """
     found = library()
     return found if isinstance(found, Missing) else Kernels(found)

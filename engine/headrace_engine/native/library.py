@@ -91,7 +91,7 @@ def find(sources: Path = SOURCES, shipped: Path = SHIPPED, timeout_s: float = co
         timeout_s: How long a compiler may take.
 
     Raises:
-        ValueError: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
+        Misconfigured: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
     """
     level = processor.level()
     if isinstance(level, Unfit):

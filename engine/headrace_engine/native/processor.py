@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace_engine.errors import Misconfigured
 from headrace_engine.native.compiler import LEVELS
 
 VARIABLE = "HEADRACE_KERNELS_LEVEL"
@@ -42,7 +43,7 @@ def level() -> str | Unfit:
     """The level for this processor, or the lower one that $HEADRACE_KERNELS_LEVEL asks for.
 
     Raises:
-        ValueError: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
+        Misconfigured: $HEADRACE_KERNELS_LEVEL is no level, or above what this processor runs.
     """
     return chosen(os.environ.get(VARIABLE, ""), best_level(sys.platform, platform.machine(), _cpuinfo()))
 
@@ -75,7 +76,7 @@ def chosen(asked: str, best: str | Unfit) -> str | Unfit:
     """The level that was asked for, which may be lower than the best one; the best one if `asked` is empty.
 
     Raises:
-        ValueError: It is no level, or above the best one.
+        Misconfigured: It is no level, or above the best one.
     """
     if asked == NONE:
         return Unfit(f"{VARIABLE}={NONE} asks for torch's own")
@@ -83,14 +84,14 @@ def chosen(asked: str, best: str | Unfit) -> str | Unfit:
         return best
     if asked not in LEVELS:
         message = f"{VARIABLE}={asked} is no level: set it to {', '.join(LEVELS)} or {NONE}, or unset it"
-        raise ValueError(message)
+        raise Misconfigured(message)
     if isinstance(best, Unfit):
         message = f"{VARIABLE}={asked} cannot be had ({best.reason}): set it to {NONE}, or unset it"
-        raise ValueError(message)
+        raise Misconfigured(message)
     order = list(LEVELS)
     if order.index(asked) < order.index(best):
         message = f"{VARIABLE}={asked} is above {best}, the best that this processor runs: lower it, or unset it"
-        raise ValueError(message)
+        raise Misconfigured(message)
     return asked
 
 

@@ -26,12 +26,14 @@
 
 namespace {
 
-// 16 sums for both products with AVX-512, 8 with AVX2; see tile.h. Heads are multiples of kWidth wide.
-constexpr int kRows = kLanes == 16 ? 8 : 4;
+// 24 sums for both products with AVX-512, 12 with AVX2; see tile.h. With 16 and 8 a sequence of 512 tokens took a third, and
+// a tenth, longer in float32. Heads are multiples of kWidth wide.
+constexpr int kRows = kLanes == 16 ? 12 : 6;
 constexpr int kVectors = 2;
 constexpr long kWidth = kVectors * kLanes;
 constexpr long kBlock = 256;
-// Rows of a task: with more of them a block is packed less often, with fewer no thread waits long for the last task.
+// Rows of a task: with more of them a block is packed less often, with fewer no thread waits long for the last task. They
+// are whole tiles, so that a row is in the same tile however many threads there are.
 constexpr long kMaxRows = 512, kMinRows = 64;
 constexpr long kTasksOfThread = 4;
 // Products of a batch below which other threads take longer to come than one needs to be done.
@@ -272,8 +274,8 @@ int attend(const Shape& shape, const void* query, const void* key, const void* v
   if (num_products < kAlone) num_threads = 1;
   long most_rows = greater(kMinRows, kMaxRows / group);
   long num_tokens = cu_seqlens[num_sequences] - cu_seqlens[0];
-  long fair = up(num_tokens * shape.num_kv_heads / (kTasksOfThread * num_threads) + 1, kRows);
-  long rows_of_task = num_threads == 1 ? most_rows : smaller(most_rows, greater(kMinRows, fair));
+  long fair = greater(kMinRows, num_tokens * shape.num_kv_heads / (kTasksOfThread * num_threads));
+  long rows_of_task = up(num_threads == 1 ? most_rows : smaller(most_rows, fair), kRows);
 
   // first_task[i] is that of sequence i; the last sequences are the longest ones as `pack` sorts them, and begin.
   static thread_local Scratch counts;
