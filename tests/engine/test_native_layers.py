@@ -9,15 +9,12 @@ from headrace_engine.attention import AttentionShape
 from headrace_engine.attention.reference import attend_by_definition
 from headrace_engine.native.calls import Kernels, LayerParts
 
-from .test_native_attention import levels_here, load_kernels
+from .native_sources import needs_compiler
+
+pytestmark = needs_compiler
 
 WIDTH, INNER, HEADS = 96, 160, 3
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
-
-
-@pytest.fixture(scope="module", params=levels_here())
-def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return load_kernels(request.param, tmp_path_factory)
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 from headrace_engine.native.calls import ActivationName, Kernels
 
+from .native_kernels import error, threads
 from .native_sources import needs_compiler
-from .test_native_attention import error, levels_here, load_kernels, threads
 
 pytestmark = needs_compiler
 
@@ -28,11 +28,6 @@ INPUTS = (1, 7, 64, 384, 1536)
 OUTPUTS = (1, 5, 63, 64, 65, 384)
 NUM_ROWS = (*range(1, 41), 300)
 LARGEST_ERROR = 2e-6
-
-
-@pytest.fixture(scope="session", params=levels_here())
-def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return load_kernels(request.param, tmp_path_factory)
 
 
 def draw(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name torch's own documentation uses
 from headrace_engine.native.calls import Kernels
 
+from .native_kernels import error, threads
 from .native_sources import needs_compiler
-from .test_native_attention import error, levels_here, load_kernels, threads
 
 pytestmark = needs_compiler
 
@@ -17,11 +17,6 @@ WIDTHS = (1, 7, 16, 33, 384, 1024)
 LARGEST_ERROR = {torch.float32: 1e-6, torch.bfloat16: 0.003}
 DTYPES = tuple(LARGEST_ERROR)
 EPS = 1e-12
-
-
-@pytest.fixture(scope="session", params=levels_here())
-def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    return load_kernels(request.param, tmp_path_factory)
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from headrace_engine.native import compiler, library
 
+from .native_kernels import levels_here
 from .native_sources import needs_compiler
-from .test_native_attention import levels_here
 
 # Compiling is most of it, and waited for by the first tests.
 pytestmark = [needs_compiler, pytest.mark.timeout(400)]

@@ -1,8 +1,8 @@
 // Attention within each sequence of a ragged batch: softmax(scale * Q K^T) V, over what each token may see.
 //
 // It reads queries, keys and values where a layer left them, and cu_seqlens; it makes nothing as large as a sequence is
-// long, squared. The idea is FlashAttention's (arXiv:2205.14135, with the loops of arXiv:2307.08691), for the caches of a
-// processor:
+// long, squared. The idea is FlashAttention's (arXiv:2205.14135, with the loops of arXiv:2307.08691), for the caches of
+// a processor:
 //
 //   task      a sequence, a head of keys, and some of its rows: queries of all heads that share those keys
 //   block     kBlock keys and values, packed once for all rows of the task; they stay in the second-level cache
@@ -13,12 +13,12 @@
 //               4. outcome  = outcome * 2^(old maximum - new) + weights V    a product; lanes are a head's numbers
 //   at the end, outcome / sum of weights
 //
-// With the maximum so far in place of the maximum (arXiv:1805.02867) a row never needs more than one block at a time, so a
-// sequence may be of any length. Row for row the arithmetic is the same whatever else is in the batch and however many
-// threads there are.
+// With the maximum so far in place of the maximum (arXiv:1805.02867) a row never needs more than one block at a time,
+// so a sequence may be of any length. Row for row the arithmetic is the same whatever else is in the batch and however
+// many threads there are.
 //
-// Scores, weights and sums are float32. Where the processor multiplies pairs of bfloat16, queries, keys, weights and values
-// are rounded to it for the products.
+// Scores, weights and sums are float32. Where the processor multiplies pairs of bfloat16, queries, keys, weights and
+// values are rounded to it for the products.
 
 #include "kernels.h"
 #include "parallel.h"
@@ -26,14 +26,14 @@
 
 namespace {
 
-// 24 sums for both products with AVX-512, 12 with AVX2; see tile.h. With 16 and 8 a sequence of 512 tokens took a third, and
-// a tenth, longer in float32. Heads are multiples of kWidth wide.
+// 24 sums for both products with AVX-512, 12 with AVX2; see tile.h. With 16 and 8 a sequence of 512 tokens took a
+// third, and a tenth, longer in float32. Heads are multiples of kWidth wide.
 constexpr int kRows = kLanes == 16 ? 12 : 6;
 constexpr int kVectors = 2;
 constexpr long kWidth = kVectors * kLanes;
 constexpr long kBlock = 256;
-// Rows of a task: with more of them a block is packed less often, with fewer no thread waits long for the last task. They
-// are whole tiles, so that a row is in the same tile however many threads there are.
+// Rows of a task: with more of them a block is packed less often, with fewer no thread waits long for the last task.
+// They are whole tiles, so that a row is in the same tile however many threads there are.
 constexpr long kMaxRows = 512, kMinRows = 64;
 constexpr long kTasksOfThread = 4;
 // Products of a batch below which other threads take longer to come than one needs to be done.
@@ -107,9 +107,10 @@ class Task {
 
   // All tensors begin at the sequence's first token and the first head of the group.
   void run(Rows<const Input> query, Rows<const Input> key, Rows<const Input> value, Rows<Input> out) {
-    long group = shape_.num_heads / shape_.num_kv_heads;
+    long group = shape_.num_heads / shape_.num_kv_heads, head_dim = shape_.head_dim;
     for (long head = 0; head < group; head++)
-      for (long row = 0; row < num_rows_; row++) begin(head * num_rows_ + row, query.at(rows_.first + row) + head * shape_.head_dim);
+      for (long row = 0; row < num_rows_; row++)
+        begin(head * num_rows_ + row, query.at(rows_.first + row) + head * head_dim);
     long first = seen_by(shape_, rows_.first, length_).first / kBlock * kBlock;
     long last = seen_by(shape_, rows_.last - 1, length_).last;
     for (long start = first; start < last; start += kBlock) {
@@ -120,12 +121,14 @@ class Task {
         for (long row = 0; row < num_rows_; row += kRows) tile_of(num_rows_ - row, head, row, block);
     }
     for (long head = 0; head < group; head++)
-      for (long row = 0; row < num_rows_; row++) finish(head * num_rows_ + row, out.at(rows_.first + row) + head * shape_.head_dim);
+      for (long row = 0; row < num_rows_; row++)
+        finish(head * num_rows_ + row, out.at(rows_.first + row) + head * head_dim);
   }
 
  private:
   void begin(long row, const Input* query) {
-    for (long word = 0; word < words_; word += kLanes) store(memory_.queries + row * words_ + word, Element::words(query + word * kPerWord));
+    for (long word = 0; word < words_; word += kLanes)
+      store(memory_.queries + row * words_ + word, Element::words(query + word * kPerWord));
     memset(memory_.outcome + row * shape_.head_dim, 0, size_t(shape_.head_dim) * sizeof(float));
     memory_.maximum[row] = kLowest;
     memory_.sum[row] = 0;
@@ -134,7 +137,8 @@ class Task {
   void finish(long row, Input* out) {
     // Where no score was above minus infinity there is no maximum to measure the others by, as in the definition.
     float whole = memory_.maximum[row] > kLowest ? 1.0f / memory_.sum[row] : __builtin_nanf("");
-    for (long i = 0; i < shape_.head_dim; i += kLanes) store(out + i, load(memory_.outcome + row * shape_.head_dim + i) * whole);
+    const float* outcome = memory_.outcome + row * shape_.head_dim;
+    for (long i = 0; i < shape_.head_dim; i += kLanes) store(out + i, load(outcome + i) * whole);
   }
 
   // Lanes are keys, so what lies side by side in a key goes one vector apart. The last panel is filled up with zeros.
@@ -143,16 +147,18 @@ class Task {
     for (long i = 0; i < up(num_keys, kWidth); i += kLanes)
       for (long word = 0; word < words_; word += kLanes) {
         Floats square[kLanes];
-        UNROLL for (int lane = 0; lane < kLanes; lane++)
-          square[lane] = i + lane < num_keys ? Element::words(key.at(block.first + i + lane) + word * kPerWord) : Floats{};
+        UNROLL for (int lane = 0; lane < kLanes; lane++) {
+          const Input* from = key.at(block.first + i + lane) + word * kPerWord;
+          square[lane] = i + lane < num_keys ? Element::words(from) : Floats{};
+        }
         transpose(square);
         float* to = memory_.keys + i / kWidth * words_ * kWidth + word * kWidth + i % kWidth;
         UNROLL for (int lane = 0; lane < kLanes; lane++) store(to + lane * kWidth, square[lane]);
       }
   }
 
-  // Lanes are a head's numbers, which lie side by side already; only pairs are made, of a key and the next one. The last
-  // one of an odd number has nothing below it.
+  // Lanes are a head's numbers, which lie side by side already; only pairs are made, of a key and the next one. The
+  // last one of an odd number has nothing below it.
   void pack_values(Rows<const Input> value, Range block) {
     static const Input nothing[kLanes] = {};
     for (long key = block.first; key < block.last; key += kPerWord) {
@@ -181,7 +187,8 @@ class Task {
     last -= block.first;
     for (long start = first; start < last; start += kWidth) score<ROWS>(index, start);
     float maximum[kLanes] = {}, kept[kLanes];
-    for (int r = 0; r < ROWS; r++) maximum[r] = mask(r, index + r, seen_by(shape_, row + r, length_), block, {first, last});
+    for (int r = 0; r < ROWS; r++)
+      maximum[r] = mask(r, index + r, seen_by(shape_, row + r, length_), block, {first, last});
     store(kept, exp2((load_some<ROWS>(memory_.maximum + index) - load(maximum)) * shape_.scale));
     for (int r = 0; r < ROWS; r++) {
       memory_.maximum[index + r] = maximum[r];
@@ -319,8 +326,8 @@ int attend(const Shape& shape, const void* query, const void* key, const void* v
 
 // See Attention.run, in attention/__init__.py. Returns 1 where there was no memory.
 //
-// query: [T, num_heads, head_dim]; key, value: [T, num_kv_heads, head_dim]; the heads of a token lie side by side, tokens
-// are `stride` numbers apart. out: [T, num_heads, head_dim], contiguous. float32, or bfloat16 if is_bfloat16.
+// query: [T, num_heads, head_dim]; key, value: [T, num_kv_heads, head_dim]; the heads of a token lie side by side,
+// tokens are `stride` numbers apart. out: [T, num_heads, head_dim], contiguous. float32, or bfloat16 if is_bfloat16.
 // cu_seqlens: [num_sequences + 1]. head_dim is a multiple of headrace_head_step(). window: -1 is as far as it goes.
 EXPORT int headrace_attend(int is_bfloat16, const void* query, const void* key, const void* value, void* out,
                            long query_stride, long key_stride, long value_stride, const int32_t* cu_seqlens,

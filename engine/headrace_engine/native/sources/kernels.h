@@ -21,8 +21,8 @@ EXPORT int headrace_embed(int is_bfloat16, const void* tokens, const int64_t* to
                           const int64_t* position_ids, const void* segments, const int64_t* segment_ids,
                           const void* weight, const void* bias, float eps, void* out, long num_rows, long width,
                           int num_threads);
-EXPORT void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens, const int32_t* skips, float* out,
-                          long num_sequences, long width, int num_threads);
+EXPORT void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens, const int32_t* skips,
+                          float* out, long num_sequences, long width, int num_threads);
 struct Layer;
 EXPORT int headrace_layers(const Layer* layers, long num_layers, float* rows, float* work, const int32_t* cu_seqlens,
                            long num_sequences, int num_threads);

@@ -22,7 +22,8 @@ namespace {
 
 int run(const Layer& layer, float* rows, float* work, const int32_t* cu_seqlens, long num_sequences, int num_threads) {
   long num_rows = cu_seqlens[num_sequences], width = layer.width, three = 3 * width;
-  float *qkv = work, *attended = qkv + num_rows * three, *out = attended + num_rows * width, *inner = out + num_rows * width;
+  float *qkv = work, *attended = qkv + num_rows * three;
+  float *out = attended + num_rows * width, *inner = out + num_rows * width;
 
   auto linear = [&](const Part& part, const float* from, float* to, long inputs, long outputs, int activation) {
     headrace_linear(from, part.weight, part.bias, to, num_rows, inputs, outputs, activation, num_threads);

@@ -3,10 +3,11 @@
 // Layout. W, [outputs, inputs], is laid out once as panels of kWidth outputs: [panel][input][output within the panel],
 // the last one filled up with zeros. So the inner loop reads a panel straight through, whatever the sizes.
 //
-// Order. A task is a block of rows with a range of panels. The rows of a block, a quarter of the second-level cache, meet
-// one panel after the other, a step of its inputs at a time: the weights of a step come from far away once, and serve all
-// tiles of the block from the first-level cache. While the last of these tiles is at work, the next step is fetched. With
-// few rows there is one block, what takes the time is to read the weights at all, and the threads share the panels.
+// Order. A task is a block of rows with a range of panels. The rows of a block, a quarter of the second-level cache,
+// meet one panel after the other, a step of its inputs at a time: the weights of a step come from far away once, and
+// serve all tiles of the block from the first-level cache. While the last of these tiles is at work, the next step is
+// fetched. With few rows there is one block, what takes the time is to read the weights at all, and the threads share
+// the panels.
 //
 // A row is computed the same way in whatever tile it lands, so it is the same, bit for bit, in any batch.
 
@@ -140,7 +141,9 @@ struct Linear {
 }  // namespace
 
 // How many weights the panels of a layer hold.
-EXPORT long headrace_panels_size(long inputs, long outputs) { return (outputs + kWidth - 1) / kWidth * kWidth * inputs; }
+EXPORT long headrace_panels_size(long inputs, long outputs) {
+  return (outputs + kWidth - 1) / kWidth * kWidth * inputs;
+}
 
 // Lay out a weight, [outputs, inputs] contiguous, as panels.
 EXPORT void headrace_pack_panels(const float* weight, float* panels, long inputs, long outputs) {

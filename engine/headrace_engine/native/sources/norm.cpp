@@ -76,8 +76,8 @@ struct Norm {
 };
 
 template <class Input>
-bool add_norm(void* given, const void* around, const void* weight, const void* bias, float eps, long num_rows, long width,
-              int num_threads) {
+bool add_norm(void* given, const void* around, const void* weight, const void* bias, float eps, long num_rows,
+              long width, int num_threads) {
   Norm<Input> norm{static_cast<const Input*>(weight), static_cast<const Input*>(bias), width, eps};
   Input* rows = static_cast<Input*>(given);
   const Input* residual = static_cast<const Input*>(around);
@@ -106,8 +106,8 @@ bool embed(const Lookup (&lookups)[3], const void* weight, const void* bias, flo
 
 }  // namespace
 
-// Everything is contiguous; rows and tables are float32, or bfloat16 if is_bfloat16. Sums, mean and variance are float32.
-// Both return 1 where there was no memory.
+// Everything is contiguous; rows and tables are float32, or bfloat16 if is_bfloat16. Sums, mean and variance are
+// float32. Both return 1 where there was no memory.
 
 // rows = norm(rows + residual) * weight + bias, where they are. rows: [num_rows, width]; residual: the same, or null;
 // weight: [width]; bias: [width], or null.
@@ -117,8 +117,8 @@ EXPORT int headrace_add_norm(int is_bfloat16, void* rows, const void* residual, 
                                                               num_threads);
 }
 
-// out = norm(tokens[token_ids] + positions[position_ids] + segments[segment_ids]) * weight + bias. Tables: [·, width], where
-// positions and segments may be null; ids: [num_rows] within them, where null means 0. out: [num_rows, width].
+// out = norm(tokens[token_ids] + positions[position_ids] + segments[segment_ids]) * weight + bias. Tables: [·, width],
+// where positions and segments may be null; ids: [num_rows] within them, where null means 0. out: [num_rows, width].
 EXPORT int headrace_embed(int is_bfloat16, const void* tokens, const int64_t* token_ids, const void* positions,
                           const int64_t* position_ids, const void* segments, const int64_t* segment_ids,
                           const void* weight, const void* bias, float eps, void* out, long num_rows, long width,

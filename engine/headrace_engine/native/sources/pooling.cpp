@@ -28,8 +28,8 @@ void mean_of_column(const Input* rows, long num_rows, long width, long column, f
 }
 
 template <class Input>
-void mean(const void* given, const int32_t* cu_seqlens, const int32_t* skips, float* out, long num_sequences, long width,
-          int num_threads) {
+void mean(const void* given, const int32_t* cu_seqlens, const int32_t* skips, float* out, long num_sequences,
+          long width, int num_threads) {
   const Input* rows = static_cast<const Input*>(given);
   if ((cu_seqlens[num_sequences] - cu_seqlens[0]) * width < kAlone) num_threads = 1;
   for_each_task(num_sequences, num_threads, [&](long task) {
@@ -39,15 +39,16 @@ void mean(const void* given, const int32_t* cu_seqlens, const int32_t* skips, fl
     long column = 0;
     for (; column + kVectors * kLanes <= width; column += kVectors * kLanes)
       mean_wide(rows + start * width, num_rows, width, column, out + sequence * width);
-    for (; column < width; column++) mean_of_column(rows + start * width, num_rows, width, column, out + sequence * width);
+    for (; column < width; column++)
+      mean_of_column(rows + start * width, num_rows, width, column, out + sequence * width);
   });
 }
 
 }  // namespace
 
-// rows: [T, width], contiguous, float32, or bfloat16 if is_bfloat16; cu_seqlens: [num_sequences + 1]; skips: rows that each
-// sequence leaves out at its beginning, fewer than it has, [num_sequences], or null; out: [num_sequences, width].
-EXPORT void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens, const int32_t* skips, float* out,
-                          long num_sequences, long width, int num_threads) {
+// rows: [T, width], contiguous, float32, or bfloat16 if is_bfloat16; cu_seqlens: [num_sequences + 1]; skips: rows that
+// each sequence leaves out at its beginning, fewer than it has, [num_sequences], or null; out: [num_sequences, width].
+EXPORT void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens, const int32_t* skips,
+                          float* out, long num_sequences, long width, int num_threads) {
   (is_bfloat16 ? mean<Bfloat16> : mean<float>)(rows, cu_seqlens, skips, out, num_sequences, width, num_threads);
 }

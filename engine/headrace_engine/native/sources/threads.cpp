@@ -1,10 +1,10 @@
 // Threads that wait for work: awake for a moment, then asleep.
 //
-// OpenMP, which torch computes with, begins and ends a parallel region with all its threads. Where cores are shared, with a
-// broker, a tokenizer or other tenants, each region then waits for the slowest of them to get a core; and so that they are
-// there in time, its threads spin for milliseconds after a region, on the cores that the others need. Here whoever calls
-// begins at once, takes tasks itself, and waits for nobody but those who have taken one. A thread that is late finds nothing
-// left to do.
+// OpenMP, which torch computes with, begins and ends a parallel region with all its threads. Where cores are shared,
+// with a broker, a tokenizer or other tenants, each region then waits for the slowest of them to get a core; and so
+// that they are there in time, its threads spin for milliseconds after a region, on the cores that the others need.
+// Here whoever calls begins at once, takes tasks itself, and waits for nobody but those who have taken one. A thread
+// that is late finds nothing left to do.
 
 #include <pthread.h>
 
@@ -18,7 +18,8 @@
 
 namespace {
 
-// Between two kernels of a step pass some 10 us, and to be woken takes 50 to 200: so stay awake for as long as that costs.
+// Between two kernels of a step pass some 10 us, and to be woken takes 50 to 200: so stay awake for as long as that
+// costs.
 constexpr auto kAwake = std::chrono::microseconds(200);
 
 inline void pause() { __builtin_ia32_pause(); }

@@ -2,9 +2,9 @@
 //
 // It knows products of rows with panels. It knows neither whose rows they are nor where a panel was laid out.
 //
-// A processor adds two products of vectors in each cycle, but reads at most two vectors in the same time, and each sum is
-// ready only four cycles after it began. So a tile is a few rows high and a few vectors wide: each number and each vector
-// that is read serves many sums, and there are more sums under way than the eight that keep the processor busy.
+// A processor adds two products of vectors in each cycle, but reads at most two vectors in the same time, and each sum
+// is ready only four cycles after it began. So a tile is a few rows high and a few vectors wide: each number and each
+// vector that is read serves many sums, and there are more sums under way than the eight that keep the processor busy.
 
 #pragma once
 

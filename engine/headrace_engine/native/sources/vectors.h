@@ -96,7 +96,9 @@ INLINE void assign(Bfloat16& to, float number) { to = narrow(number); }
 #define SHUFFLE(first, second, ...) __builtin_shuffle(first, second, Ints{__VA_ARGS__})
 #endif
 #if defined(__AVX512F__)
-INLINE Floats zip_low(Floats a, Floats b) { return SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23); }
+INLINE Floats zip_low(Floats a, Floats b) {
+  return SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
 INLINE Floats zip_high(Floats a, Floats b) {
   return SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
@@ -105,8 +107,9 @@ INLINE Floats zip_low(Floats a, Floats b) { return SHUFFLE(a, b, 0, 8, 1, 9, 2, 
 INLINE Floats zip_high(Floats a, Floats b) { return SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
 #endif
 
-// Rows become columns. A round puts the two halves of the rows into each other, as one shuffles cards; number i of row r
-// moves from place (r, i) of 2 log2(kLanes) bits to that of the bits turned by one, and after log2(kLanes) rounds to (i, r).
+// Rows become columns. A round puts the two halves of the rows into each other, as one shuffles cards; number i of row
+// r moves from place (r, i) of 2 log2(kLanes) bits to that of the bits turned by one, and after log2(kLanes) rounds to
+// (i, r).
 INLINE void transpose(Floats (&rows)[kLanes]) {
   UNROLL for (int round = 1; round < kLanes; round *= 2) {
     Floats shuffled[kLanes];

@@ -1,0 +1,46 @@
+"""The compiled kernels of every level that this processor runs, for tests that compare them."""
+
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from headrace_engine.native import library, processor
+from headrace_engine.native.calls import Kernels
+from headrace_engine.native.compiler import LEVELS as ALL_LEVELS
+from headrace_engine.native.library import Library
+
+
+def levels_here() -> tuple[str, ...]:
+    """The levels that this processor runs, best first."""
+    best = processor.best_level(sys.platform, platform.machine(), processor._cpuinfo())
+    return () if isinstance(best, processor.Unfit) else tuple(ALL_LEVELS)[list(ALL_LEVELS).index(best) :]
+
+
+def load_kernels(level: str, temporary: pytest.TempPathFactory) -> Kernels:
+    """The kernels of a level, compiled once for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(library.VARIABLE, str(temporary.getbasetemp() / "kernels"))
+        patch.setenv(processor.VARIABLE, level)
+        found = library.find()
+    assert isinstance(found, Library), found
+    assert found.level == level
+    return Kernels(found)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """How far they are apart, as part of what is expected; infinite where there is what is no number."""
+    apart: float = ((found - expected).double().norm() / expected.double().norm()).nan_to_num(torch.inf).item()
+    return apart
