@@ -84,8 +84,8 @@ def pack(
 ) -> RaggedBatch:
     """Pack sequences into one batch, shortest first, equal lengths in the caller's order.
 
-    Neighbours of equal length are what lets CPU attention run them in one call. The ids are copied: the batch keeps no
-    reference to the sequences.
+    So neighbours of equal length can be computed in one call, and the longest, which come last, be begun first. The ids
+    are copied: the batch keeps no reference to the sequences.
 
     Args:
         sequences: Token ids, each 1-D uint32 and not empty; views into a received message are fine.

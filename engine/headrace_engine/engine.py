@@ -69,6 +69,7 @@ class Engine:
             CheckpointError: The directory is incomplete or contradicts itself.
             UnsupportedModel: The engine cannot run it as its authors meant it, or not on that device in that way.
             DeviceNotFound: The device asked for is not here.
+            Misconfigured: $HEADRACE_KERNELS_LEVEL is none of this processor's.
         """
         config = config or EngineConfig()
         if config.threads > 0:

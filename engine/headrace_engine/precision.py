@@ -17,7 +17,11 @@ _TRIES = 15
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    """The format that `config.dtype` comes to; on a CPU "auto" takes about 30 ms to measure, with the threads set."""
+    """The format that `config.dtype` comes to; on a CPU "auto" takes about 30 ms to measure, with the threads set.
+
+    Raises:
+        Misconfigured: $HEADRACE_KERNELS_LEVEL is none of this processor's.
+    """
     match config.dtype:
         case "float32":
             return torch.float32

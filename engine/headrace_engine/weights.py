@@ -118,7 +118,8 @@ class Weights:
                 "use a checkpoint in float32, float16 or bfloat16"
             )
             raise CheckpointError(message)
-        return tensor.to(device=self._device, dtype=self._dtype)
+        # Pickled tensors may be views of any layout, and not all kernels follow strides.
+        return tensor.to(device=self._device, dtype=self._dtype).contiguous()
 
     def check_all_taken(self, ignored: Sequence[str]) -> None:
         """Check that no tensor is left.

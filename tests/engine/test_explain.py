@@ -59,7 +59,7 @@ def test_on_a_cpu_the_choice_is_soon_told(checkpoint: Checkpoint) -> None:
     assert facts["dtype"] == ("bfloat16", "the faster one here, as just measured")
     assert facts["attention"] == (
         "ragged",
-        "the device is a CPU, for which it is made",
+        "ragged is Headrace's own kernel for CPUs",
     )
     assert facts["not sdpa"] == ("", "it could run the model, but ragged comes first")
     assert facts["graphs"] == ("none", "a CPU has none")

@@ -175,8 +175,8 @@ def test_every_byte_that_is_missing_makes_it_none(folder: Path) -> None:
         ({"threads": 64}, "threads 64, now "),
         ({"torch": "2.12.0"}, "torch 2.12.0, now 2."),
         ({"headrace": "0.0.1"}, "headrace 0.0.1, now "),
-        ({"attention": "auto"}, "attention auto, now sdpa"),
-        ({"backends": "fa2,varlen"}, "backends fa2,varlen, now none"),
+        ({"attention": "sdpa"}, "attention sdpa, now auto"),
+        ({"backends": "fa2,varlen"}, "backends fa2,varlen, now "),
         ({"graphs": True}, "graphs on, now off"),
     ],
 )

@@ -11,6 +11,7 @@ import torch
 
 from headrace_engine.attention import AttentionShape
 from headrace_engine.errors import UnsupportedModel
+from headrace_engine.native.calls import HEAD_STEP
 
 Capability = tuple[int, int]  # of a CUDA device, such as (9, 0) for Hopper
 
@@ -93,8 +94,8 @@ def _varlen(shape: AttentionShape, capability: Capability | None) -> str | None:
 
 def _ragged(shape: AttentionShape, capability: Capability | None) -> str | None:  # noqa: ARG001 - it is for CPUs
     """native/sources/attention.cpp."""
-    if shape.head_dim % 32:
-        return f"Headrace has kernels for heads of multiples of 32, not {shape.head_dim}"
+    if shape.head_dim % HEAD_STEP:
+        return f"Headrace has kernels for heads of multiples of {HEAD_STEP}, not {shape.head_dim}"
     return None
 
 

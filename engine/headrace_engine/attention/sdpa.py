@@ -1,9 +1,8 @@
 """torch's scaled_dot_product_attention, called once for each run of sequences of equal length.
 
 `pack` sorts by length, so sequences of equal length are neighbours and a run is a plain [sequences, length] view. It
-knows lengths and torch; no padding is computed. It takes every shape, dtype and device there is: on a CPU it is the
-only backend, and on a CUDA device the one for what the kernels there cannot compute. Its launches follow the lengths of
-a batch, so no graph can be made of them.
+knows lengths and torch; no padding is computed. It takes every shape, dtype and device there is, and is for what the
+other kernels on a device cannot compute. Its launches follow the lengths of a batch, so no graph can be made of them.
 """
 
 from dataclasses import dataclass

@@ -180,7 +180,7 @@ def _obstacle(name: str, case: Case, missing: Mapping[str, str]) -> str | None:
 def _order(case: Case, table: Sequence[Row]) -> tuple[tuple[str, ...], str]:
     capability = case.device.capability
     if case.device.kind == "cpu" or capability is None:
-        return ("ragged", "sdpa"), "the device is a CPU, for which it is made"
+        return ("ragged", "sdpa"), "ragged is Headrace's own kernel for CPUs"
     row = next((row for row in table if row.fits(capability, case)), None)
     return ((), "the table has no row for it") if row is None else (row.order, row.source)
 

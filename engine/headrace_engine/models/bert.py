@@ -17,7 +17,7 @@ from headrace_engine.document import Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.models.bert_layer import BertLayer, LayerConfig, LayerNames
 from headrace_engine.models.layers import LayerNorm
-from headrace_engine.native.calls import Kernels, Layers, kernels
+from headrace_engine.native.calls import Layers
 from headrace_engine.weights import WeightSource
 
 AttentionBias = Callable[[int], torch.Tensor]
@@ -235,6 +235,6 @@ class BertEncoder:
 
 
 def _whole(layers: list[BertLayer]) -> Layers | None:
+    own = layers[0].norm.own
     parts = [part for layer in layers if (part := layer.parts) is not None]
-    own = kernels()
-    return own.layers(parts) if isinstance(own, Kernels) and len(parts) == len(layers) else None
+    return own.layers(parts) if own is not None and len(parts) == len(layers) else None

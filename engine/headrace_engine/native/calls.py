@@ -19,7 +19,7 @@ ActivationName: TypeAlias = Literal["identity", "gelu", "gelu_tanh", "relu", "si
 DTYPES = (torch.float32, torch.bfloat16)
 _ACTIVATIONS: dict[ActivationName, int] = {"identity": 0, "gelu": 1, "gelu_tanh": 2, "relu": 3, "silu": 4}
 _WHOLE_SEQUENCE = -1
-_HEAD_STEP = 32
+HEAD_STEP = 32  # a head is a multiple of it wide
 
 _POINTER, _LONG, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 _ARGUMENTS = {
@@ -91,12 +91,14 @@ class Kernels:
 
     Attributes:
         level: What it is compiled for.
+        name: Of the library's file, which tells it from one of other sources.
         origin: Where it came from, for people.
     """
 
     def __init__(self, found: Library) -> None:
         """Declare the functions' arguments."""
         self.level = found.level
+        self.name = found.path.stem
         self.origin = found.origin
         for name, arguments in _ARGUMENTS.items():
             getattr(found.cdll, name).argtypes = arguments
@@ -145,17 +147,15 @@ class Kernels:
             _token_stride(name, rows, (num_tokens, head_dim), query.dtype)
             for name, rows in (("query", query), ("key", key), ("value", value))
         ]
-        if value.shape[1] != num_kv_heads or num_heads % num_kv_heads or head_dim % _HEAD_STEP or not scale > 0:
+        if value.shape[1] != num_kv_heads or num_heads % num_kv_heads or head_dim % HEAD_STEP or not scale > 0:
             message = (
                 f"{num_heads} heads of {head_dim}, {num_kv_heads} of keys, {value.shape[1]} of values, scale {scale}: "
-                f"give as many keys as values, a multiple of them of queries, heads of multiples of {_HEAD_STEP}, and "
+                f"give as many keys as values, a multiple of them of queries, heads of multiples of {HEAD_STEP}, and "
                 "a scale above 0"
             )
             raise ValueError(message)
-        if cu_seqlens.dtype != torch.int32 or not cu_seqlens.is_contiguous():
-            message = f"cu_seqlens is {cu_seqlens.dtype}, strides {cu_seqlens.stride()}: give int32, contiguous"
-            raise ValueError(message)
-        out = torch.empty(query.shape, dtype=query.dtype)
+        _check_offsets(cu_seqlens)
+        out = torch.empty(query.shape, dtype=query.dtype, device="cpu")
         failed = self._attend(
             query.dtype == torch.bfloat16,
             query.data_ptr(),
@@ -186,8 +186,11 @@ class Kernels:
             [·] float32; it holds the only copy that is needed.
         """
         outputs, inputs = weight.shape
+        if weight.dtype != torch.float32 or inputs == 0:
+            message = f"weight is {weight.dtype} {list(weight.shape)}: give float32 of one input or more"
+            raise ValueError(message)
         weight = weight.contiguous()
-        panels = torch.empty(self._panels_size(inputs, outputs), dtype=torch.float32)
+        panels = torch.empty(self._panels_size(inputs, outputs), dtype=torch.float32, device="cpu")
         self._pack_panels(weight.data_ptr(), panels.data_ptr(), inputs, outputs)
         return panels
 
@@ -213,7 +216,10 @@ class Kernels:
         """
         rows = rows.contiguous()
         num_rows, inputs = rows.shape
-        out = torch.empty(num_rows, outputs, dtype=torch.float32)
+        if rows.dtype != torch.float32 or len(panels) != self._panels_size(inputs, outputs):
+            message = f"rows are {rows.dtype} {list(rows.shape)}: give float32, as wide as the weight has inputs"
+            raise ValueError(message)
+        out = torch.empty(num_rows, outputs, dtype=torch.float32, device="cpu")
         self._linear(
             rows.data_ptr(),
             panels.data_ptr(),
@@ -250,6 +256,7 @@ class Kernels:
         Raises:
             MemoryError: There is none for what the threads work in.
         """
+        _check_dtypes(rows, residual, weight, bias)
         residual = None if residual is None else residual.contiguous()
         failed = self._add_norm(
             rows.dtype == torch.bfloat16,
@@ -287,8 +294,9 @@ class Kernels:
         Raises:
             MemoryError: There is none for what the threads work in.
         """
+        _check_dtypes(weight, bias, *(table for table, _ in lookups))
         num_tokens = len(next(ids for _, ids in lookups if ids is not None))
-        out = torch.empty(num_tokens, len(weight), dtype=weight.dtype)
+        out = torch.empty(num_tokens, len(weight), dtype=weight.dtype, device="cpu")
         failed = self._embed(
             weight.dtype == torch.bfloat16,
             *(_pointer(tensor) for lookup in lookups for tensor in lookup),
@@ -319,7 +327,9 @@ class Kernels:
             [N, D] float32.
         """
         rows = rows.contiguous()
-        out = torch.empty(len(cu_seqlens) - 1, rows.shape[1], dtype=torch.float32)
+        _check_dtypes(rows)
+        _check_offsets(cu_seqlens, skips)
+        out = torch.empty(len(cu_seqlens) - 1, rows.shape[1], dtype=torch.float32, device="cpu")
         self._mean(
             rows.dtype == torch.bfloat16,
             rows.data_ptr(),
@@ -352,7 +362,8 @@ class Layers:
         Raises:
             MemoryError: There is none for what the threads work in.
         """
-        work = torch.empty(len(rows), self._work_width)
+        _check_offsets(cu_seqlens)
+        work = torch.empty(len(rows), self._work_width, dtype=torch.float32, device="cpu")
         failed = self._function(
             self._described,
             len(self._parts),
@@ -419,6 +430,20 @@ def _token_stride(name: str, rows: torch.Tensor, sizes: tuple[int, int], dtype: 
         message = f"{name} has strides {rows.stride()} for heads of {head_dim}: a token's heads must lie side by side"
         raise ValueError(message)
     return token
+
+
+def _check_dtypes(first: torch.Tensor, *others: torch.Tensor | None) -> None:
+    found = {first.dtype, *(tensor.dtype for tensor in others if tensor is not None)}
+    if len(found) > 1 or first.dtype not in DTYPES:
+        message = f"tensors are {', '.join(sorted(map(str, found)))}: give all in one dtype, float32 or bfloat16"
+        raise ValueError(message)
+
+
+def _check_offsets(cu_seqlens: torch.Tensor, skips: torch.Tensor | None = None) -> None:
+    for name, numbers in (("cu_seqlens", cu_seqlens), ("skips", skips)):
+        if numbers is not None and (numbers.dtype != torch.int32 or not numbers.is_contiguous()):
+            message = f"{name} is {numbers.dtype}, strides {numbers.stride()}: give int32, contiguous"
+            raise ValueError(message)
 
 
 def _check(failed: int) -> None:

@@ -196,13 +196,13 @@ def _compiled(wanted: _Wanted, folder: Path | None, why_not: str) -> Library | M
         if folder is not None:
             try:
                 return _compile(wanted, folder, tool, f"kept in {folder}")
-            except OSError as error:
-                why_not = f"{folder} cannot be written to ({error.strerror})"
+            except (OSError, NotLoadable) as error:
+                why_not = f"it cannot be kept in {folder} ({error})"
         with tempfile.TemporaryDirectory(prefix="headrace-") as temporary:
             return _compile(wanted, Path(temporary), tool, f"for this process alone: {why_not}")
     except (CannotCompile, NotLoadable, OSError) as error:
-        reason = f"the CPU kernels cannot be compiled, so torch's own run: {error}"
-        logger.warning("%s", reason)
+        reason = f"the CPU kernels cannot be compiled: {error}"
+        logger.warning("torch's own kernels run, as %s", reason)
         return Missing(reason)
 
 

@@ -97,7 +97,7 @@ def _installed() -> set[str]:
 
 def _own_kernels() -> str:
     found = kernels()
-    return f"ragged=={found.level}" if isinstance(found, Kernels) else ""
+    return f"ragged=={found.name}" if isinstance(found, Kernels) else ""
 
 
 def _versioned(backend: str) -> str:

@@ -328,7 +328,7 @@ int attend(const Shape& shape, const void* query, const void* key, const void* v
 //
 // query: [T, num_heads, head_dim]; key, value: [T, num_kv_heads, head_dim]; the heads of a token lie side by side,
 // tokens are `stride` numbers apart. out: [T, num_heads, head_dim], contiguous. float32, or bfloat16 if is_bfloat16.
-// cu_seqlens: [num_sequences + 1]. head_dim is a multiple of headrace_head_step(). window: -1 is as far as it goes.
+// cu_seqlens: [num_sequences + 1]. head_dim is a multiple of 32. window: -1 is as far as it goes.
 EXPORT int headrace_attend(int is_bfloat16, const void* query, const void* key, const void* value, void* out,
                            long query_stride, long key_stride, long value_stride, const int32_t* cu_seqlens,
                            long num_sequences, long num_heads, long num_kv_heads, long head_dim, float scale,
@@ -343,5 +343,3 @@ EXPORT int headrace_attend(int is_bfloat16, const void* query, const void* key, 
   return (is_bfloat16 ? halves : attend<Singles>)(shape, query, key, value, out, query_stride, key_stride, value_stride,
                                                   cu_seqlens, num_sequences, num_threads);
 }
-
-EXPORT long headrace_head_step() { return kWidth; }

@@ -7,12 +7,10 @@
 // that is late finds nothing left to do.
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <new>
-#include <thread>
 
 #include "parallel.h"
 
@@ -24,26 +22,37 @@ constexpr auto kAwake = std::chrono::microseconds(200);
 
 inline void pause() { __builtin_ia32_pause(); }
 
+// That of POSIX, since the C++ library's own would tie this library to as new a C++ library as it was compiled with.
+class Mutex {
+ public:
+  void lock() { pthread_mutex_lock(&mutex); }
+  bool try_lock() { return pthread_mutex_trylock(&mutex) == 0; }
+  void unlock() { pthread_mutex_unlock(&mutex); }
+
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+
 class Pool {
  public:
   void run(Body body, void* context, int num_threads) {
-    std::unique_lock<std::mutex> mine(calls_, std::try_to_lock);
     // Another thread has a call under way: there are no cores to spare.
-    if (!mine.owns_lock()) return body(context);
+    if (!calls_.try_lock()) return body(context);
     while (num_helpers_ < num_threads - 1 && start()) {
     }
     context_ = context;
-    num_wanted_ = num_threads - 1;
+    num_wanted_.store(num_threads - 1);
     body_.store(body);
     call_.fetch_add(1);
     if (num_asleep_.load() > 0) {
-      std::lock_guard<std::mutex> hold(sleep_);
-      awake_.notify_all();
+      sleep_.lock();
+      pthread_cond_broadcast(&awake_);
+      sleep_.unlock();
     }
     body(context);
     // Closed before it is looked who is inside, as they are inside before they look whether it is open.
     body_.store(nullptr);
-    for (int i = 1; num_inside_.load() > 0; i++) i % 1024 == 0 ? std::this_thread::yield() : pause();
+    for (int i = 1; num_inside_.load() > 0; i++) i % 1024 == 0 ? (void)sched_yield() : pause();
+    calls_.unlock();
   }
 
  private:
@@ -69,39 +78,42 @@ class Pool {
 
   void help(int number, unsigned seen) {
     for (;;) {
-      seen = next_call(seen);
+      seen = next_call(number, seen);
       num_inside_.fetch_add(1);
       Body body = body_.load();
-      if (body != nullptr && number < num_wanted_) body(context_);
+      if (body != nullptr && number < num_wanted_.load()) body(context_);
       num_inside_.fetch_sub(1);
     }
   }
 
-  unsigned next_call(unsigned seen) {
+  bool is_wanted(int number, unsigned seen) const { return call_.load() != seen && number < num_wanted_.load(); }
+
+  // Wait for a call after `seen` that wants the helper of that number.
+  unsigned next_call(int number, unsigned seen) {
     auto until = std::chrono::steady_clock::now() + kAwake;
     do {
       for (int i = 0; i < 16; i++) {
-        unsigned now = call_.load();
-        if (now != seen) return now;
+        if (is_wanted(number, seen)) return call_.load();
         pause();
       }
     } while (std::chrono::steady_clock::now() < until);
-    std::unique_lock<std::mutex> hold(sleep_);
+    sleep_.lock();
     num_asleep_.fetch_add(1);
-    awake_.wait(hold, [&] { return call_.load() != seen; });
+    while (!is_wanted(number, seen)) pthread_cond_wait(&awake_, &sleep_.mutex);
     num_asleep_.fetch_sub(1);
+    sleep_.unlock();
     return call_.load();
   }
 
-  std::mutex calls_;
+  Mutex calls_;
   int num_helpers_ = 0;
   std::atomic<Body> body_{nullptr};
   void* context_ = nullptr;
-  int num_wanted_ = 0;
+  std::atomic<int> num_wanted_{0};
   std::atomic<unsigned> call_{0};
   std::atomic<int> num_inside_{0};
-  std::mutex sleep_;
-  std::condition_variable awake_;
+  Mutex sleep_;
+  pthread_cond_t awake_ = PTHREAD_COND_INITIALIZER;
   std::atomic<int> num_asleep_{0};
 };
 
