@@ -235,7 +235,8 @@ def test_all_backends_are_right_before_any_is_timed() -> None:
 def test_a_cpu_has_one_backend_and_says_why_no_other() -> None:
     found, absent = ranking(CPU)
     assert found == ["sdpa"]
-    assert set(absent) == {"fa2", "fa3", "fa4", "varlen"}
+    assert set(absent) == {"fa2", "fa3", "fa4", "varlen", "ragged"}
+    assert absent.pop("ragged") == "it is for CPUs"  # and no stand-in for a GPU
     assert set(absent.values()) == {"it is for CUDA devices"}
 
 

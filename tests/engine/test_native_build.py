@@ -287,6 +287,7 @@ def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
 ) -> None:
     kept = found(sources, shipped).path
     cache.chmod(mode)
+    kept.unlink()  # in its place it would be cut off under the library that this process has loaded
     kept.write_text("someone else's")
     result = found(sources, shipped)
     assert f"for this process alone: others may write to {cache}: chmod go-w it" in result.origin
