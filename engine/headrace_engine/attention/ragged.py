@@ -13,7 +13,7 @@ from headrace_engine.attention.rules import require
 from headrace_engine.attention.unplanned import UnplannedAttention
 from headrace_engine.batch import RaggedBatch
 from headrace_engine.errors import UnsupportedModel
-from headrace_engine.native.calls import Kernels, kernels
+from headrace_engine.native.calls import kernels
 from headrace_engine.native.library import Missing
 
 
@@ -29,19 +29,18 @@ class RaggedAttention(UnplannedAttention):
 class RaggedBackend:
     """Calls the kernel with a batch's own cu_seqlens."""
 
-    def __init__(self, shapes: Iterable[AttentionShape], dtype: torch.dtype, own: Kernels | None = None) -> None:
+    def __init__(self, shapes: Iterable[AttentionShape], dtype: torch.dtype) -> None:
         """Check that it can run the model.
 
         Args:
             shapes: Those of the model's layers.
             dtype: Of query, key and value.
-            own: The compiled kernels; None finds them.
 
         Raises:
             UnsupportedModel: There are none, or they cannot compute a shape.
         """
         require("ragged", shapes, dtype)
-        found = own or kernels()
+        found = kernels()
         if isinstance(found, Missing):
             message = f"attention='ragged': {found.reason}"
             raise UnsupportedModel(message)

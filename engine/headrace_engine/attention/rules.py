@@ -11,12 +11,12 @@ import torch
 
 from headrace_engine.attention import AttentionShape
 from headrace_engine.errors import UnsupportedModel
-from headrace_engine.native.calls import HEAD_STEP
+from headrace_engine.native.calls import DTYPES, HEAD_STEP
 
 Capability = tuple[int, int]  # of a CUDA device, such as (9, 0) for Hopper
 
 _HALVES = (torch.float16, torch.bfloat16)
-_DTYPES = {"ragged": (torch.float32, torch.bfloat16)}  # of others but sdpa, which takes all, the halves
+_DTYPES = {"ragged": DTYPES}  # of others but sdpa, which takes all, the halves
 
 
 def require(backend: str, shapes: Iterable[AttentionShape], dtype: torch.dtype) -> None:

@@ -38,11 +38,16 @@ class _Part(ctypes.Structure):
     _fields_ = (("weight", _POINTER), ("bias", _POINTER))
 
 
+# As LayerParts has them, in the order of sources/layer.cpp; an activation follows.
+_PARTS = ("qkv", "attended", "attended_norm", "up", "down", "norm")
+_WHOLES, _FRACTIONS = ("width", "num_heads", "inner"), ("scale", "attended_eps", "eps")
+
+
 class _Layer(ctypes.Structure):
     _fields_ = (
-        *((name, _Part) for name in ("qkv", "attended", "attended_norm", "up", "down", "norm")),
-        *((name, _LONG) for name in ("width", "num_heads", "inner")),
-        *((name, _FLOAT) for name in ("scale", "attended_eps", "eps")),
+        *((name, _Part) for name in _PARTS),
+        *((name, _LONG) for name in _WHOLES),
+        *((name, _FLOAT) for name in _FRACTIONS),
         ("activation", _INT),
     )
 
@@ -378,11 +383,9 @@ class Layers:
 
 
 def _describe(parts: LayerParts) -> _Layer:
-    linears_and_norms = ("qkv", "attended", "attended_norm", "up", "down", "norm")
-    numbers = ("width", "num_heads", "inner", "scale", "attended_eps", "eps")
     return _Layer(
-        **{name: _Part(*map(_pointer, getattr(parts, name))) for name in linears_and_norms},
-        **{name: getattr(parts, name) for name in numbers},
+        **{name: _Part(*map(_pointer, getattr(parts, name))) for name in _PARTS},
+        **{name: getattr(parts, name) for name in (*_WHOLES, *_FRACTIONS)},
         activation=_ACTIVATIONS[parts.activation],
     )
 
