@@ -1,5 +1,6 @@
 """What the broker itself says, through its raw API."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,3 +31,10 @@ async def consumer(connection: NatsClient, stream: str) -> dict[str, Any]:
 
 async def num_messages(connection: NatsClient, stream: str) -> int:
     return int((await api(connection, f"STREAM.INFO.{stream}"))["state"]["messages"])
+
+
+async def emptied(connection: NatsClient, stream: str, seconds: float = 20) -> None:
+    """Wait until nothing is left in it: the broker deals with an ack some time after the reply."""
+    async with asyncio.timeout(seconds):
+        while await num_messages(connection, stream):  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.01)

