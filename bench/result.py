@@ -28,6 +28,8 @@ class Contender:
         is_ours: Whether it is a way of using Headrace.
         is_server: Whether calls to it cross a network; a library is called in its own process.
         dtype: What it computes in.
+        is_second_choice: Whether the same one was there in a dtype that is faster on this machine, too. Of ours, that
+            one alone is compared with the peers.
         versions: Of its packages.
         settings: Its settings, in words.
         status: Whether it took part.
@@ -41,6 +43,7 @@ class Contender:
     is_ours: bool
     is_server: bool
     dtype: str
+    is_second_choice: bool = False
     versions: Mapping[str, str]
     settings: Mapping[str, str]
     status: Status
@@ -92,7 +95,7 @@ class Case:
         texts: In a call.
         tokens: In a call, special tokens included; the mean where calls differ.
         flop: Operations of a call: linear layers and attention.
-        limit_ms: A call at the measured matrix rate, in the faster dtype; for concurrent clients, of one call as if it
+        limit_ms: A call at the measured matrix rate, in the fastest dtype; for concurrent clients, of one call as if it
             had the machine for itself.
         entries: One a contender that took part, in the order of the contenders.
     """

@@ -15,16 +15,16 @@ from typing import Literal, TypeVar
 import parts
 import torch
 from calibrated import calibrate
-from ceiling import Product
+from ceiling import Product, formats
 from child import Broken
-from contenders import DTYPES, REMOTE, Dtype, Entrant, entrants, reference
+from contenders import DTYPES, PEER_DTYPES, REMOTE, Dtype, PeerDtype, chosen, entrants, reference
 from economics import economics
 from engine_alone import measure as measure_engine
 from headrace_engine import Engine, EngineConfig
 from headrace_engine.models import read_config
 from headrace_engine.models.bert import BertConfig
 from headrace_engine.modules import Modules
-from headrace_engine.precision import compute_dtype
+from headrace_engine.precision import compute_dtype, faster
 from machine import Machine
 from models import Models, prepare
 from reporting.names import stem
@@ -116,7 +116,7 @@ def _count(text: str) -> int:
 
 
 def _names() -> list[str]:
-    return sorted({entrant.name for dtype in DTYPES for entrant in entrants(dtype, {})})
+    return sorted({entrant.name for ours in DTYPES for best in PEER_DTYPES for entrant in entrants(ours, best, {})})
 
 
 class Bench:
@@ -135,21 +135,26 @@ class Bench:
         self._say = say
         self._work = work
         self._config = EngineConfig(threads=flags.threads)
-        self._best: Dtype = "bfloat16" if _torch_dtype(self._config) is torch.bfloat16 else "float32"
-        here = {entrant.name for entrant in entrants(self._best, flags.urls)}
+        self._ours, best = _our_dtype(self._config), _best_of_peers()
+        self._everyone = tuple(entrants(self._ours, best, flags.urls))
+        here = {entrant.name for entrant in self._everyone}
         if elsewhere := flags.contenders - here:
-            sys.exit(f"{', '.join(sorted(elsewhere))}: Infinity is measured in the faster dtype here, {self._best}")
+            sys.exit(
+                f"{', '.join(sorted(elsewhere))}: not on this machine, where Headrace computes in {self._ours} and "
+                f"Infinity is measured in {best}: choose from {', '.join(sorted(here))}"
+            )
+        self._entrants = tuple(chosen(self._everyone, flags.contenders, both_dtypes=flags.scale.both_dtypes))
         self._models = prepare(flags.model, work, _MAX_LENGTH)
         self._encoder = _encoder(self._models)
         self._texts = Texts(self._models.embedder / "tokenizer.json")
-        self._products = tuple(Product(self._encoder, dtype) for dtype in (torch.bfloat16, torch.float32))
+        self._products = tuple(Product(self._encoder, dtype) for dtype in formats())
         self._ground = Ground(
             models=self._models,
             threads=flags.threads,
             work=work,
             environment={"HEADRACE_CALIBRATIONS": str(work / "calibrations")},
         )
-        self._machine = Machine.here(self._best)
+        self._machine = Machine.here(self._ours)
         self._began = time.perf_counter()
         self._is_complete = False
         self._contenders: tuple[Contender, ...] = ()
@@ -171,7 +176,7 @@ class Bench:
         right = expected(planned, reference(), self._ground)
         self._calibrated = self._optional("calibration", self._calibrate)
         self._shapes = self._optional("the engine alone", self._measure_shapes) or ()
-        with assembled(self._entrants(), self._ground, self._say) as there:
+        with assembled(self._entrants, self._ground, self._say) as there:
             race = Race(there, right, self._flags.scale, self._work, self._say)
             for plan in planned:
                 self._suites.append(race.run(plan, self._sample, self._flop_per_s))
@@ -215,21 +220,13 @@ class Bench:
 
     def _unasked(self) -> Iterator[Contender]:
         """Those that flags left out, or a quick run."""
-        asked = {entrant.name for entrant in self._entrants()}
-        for entrant in entrants(self._best, self._flags.urls):
-            if entrant.name not in asked:
+        for entrant in self._everyone:
+            if entrant not in self._entrants:
                 yield left_out(entrant, "unasked", "left out of this run")
 
     def _plans(self) -> tuple[Plan, ...]:
         found = plans(self._texts, self._encoder, _MAX_LENGTH, self._flags.scale)
         return tuple(plan for plan in found if not self._flags.suites or plan.name in self._flags.suites)
-
-    def _entrants(self) -> Iterator[Entrant]:
-        wanted = self._flags.contenders
-        for entrant in entrants(self._best, self._flags.urls):
-            is_asked = entrant.name in wanted if wanted else True
-            if is_asked and (self._flags.scale.both_dtypes or not entrant.is_second_choice(self._best)):
-                yield entrant
 
     def _calibrate(self) -> Calibrated:
         """Calibrate for both workers; the embedder's is the one to show."""
@@ -237,12 +234,12 @@ class Bench:
         found = {}
         for model in (self._models.scorer, self._models.embedder):
             self._say(f"headrace calibrate: the {model.name}")
-            found[model] = calibrate(model, self._best, self._flags.threads, scale.calibrate_s, environment)
+            found[model] = calibrate(model, self._ours, self._flags.threads, scale.calibrate_s, environment)
         return found[self._models.embedder]
 
     def _measure_shapes(self) -> tuple[Steps, ...]:
-        engine = Engine.load(self._models.embedder, replace(self._config, dtype=self._best))
-        product = next(each for each in self._products if each.dtype == self._best)
+        engine = Engine.load(self._models.embedder, replace(self._config, dtype=self._ours))
+        product = next(each for each in self._products if each.dtype == self._ours)
         return measure_engine(engine, self._encoder, product, self._flags.scale.warm_s)
 
     def _sample(self) -> None:
@@ -250,7 +247,7 @@ class Bench:
             product.sample(self._flags.scale.sample_s)
 
     def _flop_per_s(self) -> float:
-        """Of the faster dtype: the limit is the machine's, not a contender's."""
+        """Of the fastest dtype: the limit is the machine's, not a contender's."""
         return max(product.ceiling().gflops for product in self._products) * 1e9
 
     def _measure_parts(self, there: Field) -> tuple[Parts, ...]:
@@ -271,16 +268,22 @@ class Bench:
     def _measure_economics(self) -> Economics:
         return economics.measure(
             str(self._models.embedder),
-            dtype=self._best,
+            dtype=self._ours,
             threads=self._flags.threads,
             scale="full" if self._flags.scale is FULL else "quick",
             say=self._say,
         )
 
 
-def _torch_dtype(config: EngineConfig) -> torch.dtype:
-    """What this machine multiplies faster; see precision.py of the engine."""
-    return compute_dtype(config, torch.device("cpu"))
+def _our_dtype(config: EngineConfig) -> Dtype:
+    """What the engine takes here where it is told none; see its precision.py."""
+    found = compute_dtype(config, torch.device("cpu"))
+    return next(dtype for dtype in DTYPES if getattr(torch, dtype) is found)
+
+
+def _best_of_peers() -> PeerDtype:
+    """What this machine multiplies faster of the dtypes that peers have."""
+    return "bfloat16" if faster(torch.float32, torch.bfloat16) is torch.bfloat16 else "float32"
 
 
 def _encoder(models: Models) -> BertConfig:

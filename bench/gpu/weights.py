@@ -33,6 +33,11 @@ class RandomWeights:
         self._device = device
         self._seed = seed
 
+    @property
+    def product_dtype(self) -> torch.dtype:
+        """That of all tensors."""
+        return self._dtype
+
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """Draw a tensor."""
         generator = torch.Generator(self._device).manual_seed(zlib.crc32(name.encode()) + self._seed)

@@ -30,7 +30,7 @@ class Flags:
     Attributes:
         embedder: Directory of the embedding model.
         scorer: Directory of the reranker.
-        dtype: "float32" or "bfloat16".
+        dtype: "float32" or "bfloat16"; "float16" is for Headrace alone.
         threads: That it may use to compute.
         url: Of a server that runs already; None where the adapter starts what it needs.
         work: A directory for exported models and the like, kept between runs.
@@ -49,7 +49,7 @@ class Flags:
         parser = argparse.ArgumentParser()
         parser.add_argument("--embedder", type=Path, required=True)
         parser.add_argument("--scorer", type=Path, required=True)
-        parser.add_argument("--dtype", choices=("float32", "bfloat16"), required=True)
+        parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), required=True)
         parser.add_argument("--threads", type=int, required=True)
         parser.add_argument("--url")
         parser.add_argument("--work", type=Path, required=True)

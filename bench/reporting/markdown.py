@@ -147,9 +147,10 @@ def _limit(result: Result) -> str:
         "of linear layers"
         for each in result.ceilings
     ]
+    best = "fastest" if len(result.ceilings) > 2 else "faster"
     said = (
         "What plain matrix products reach on this machine, measured in the same run, at their fastest. A call's "
-        "operations (linear layers and attention) at the faster of these rates is its limit; a share is the limit "
+        f"operations (linear layers and attention) at the {best} of these rates is its limit; a share is the limit "
         "against what was measured, tokenising and all."
     )
     return "\n".join([said, "", *lines])
@@ -253,7 +254,7 @@ def _machine(result: Result) -> str:
         ("system", machine.system),
         ("Python, torch", f"{machine.python}, {machine.torch}"),
         ("nats-server", machine.nats_server),
-        ("Headrace computes in", f"{machine.dtype}, {machine.threads} threads"),
+        ("Headrace computes in", f"{words.precision(machine.dtype)}, {machine.threads} threads"),
         ("OMP_WAIT_POLICY", machine.omp_wait_policy or "not set"),
         ("commit", f"{(machine.commit or 'none')[:12]}{changes}"),
         ("run", f"{result.mode}, {machine.date}, {result.took_s:,.0f} s"),

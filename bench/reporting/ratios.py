@@ -165,13 +165,16 @@ def field_of(contender: Contender) -> Field:
 
 
 def names(result: Result, field: Field, *, ours: bool) -> frozenset[str]:
-    """Who of ours, or of the peers, belongs to a field. Ours in "all" are those over the network."""
+    """Who of ours, or of the peers, is compared in a field. Ours in "all" are those over the network."""
     own_field = "server" if ours and field == "all" else field
-    return frozenset(
-        contender.name
-        for contender in result.contenders
-        if contender.is_ours == ours and own_field in {field_of(contender), "all"}
-    )
+    found = [each for each in result.contenders if each.is_ours == ours and own_field in {field_of(each), "all"}]
+    return frozenset(each.name for each in (_representatives(found) if ours else found))
+
+
+def _representatives(ours: Sequence[Contender]) -> Sequence[Contender]:
+    """Whoever is compared with peers: what users get if they ask for nothing; a second choice, if only that was run."""
+    asked = [each for each in ours if each.status != "unasked"]
+    return [each for each in asked if not each.is_second_choice] or asked
 
 
 def entries(case: Case, of: frozenset[str]) -> list[Entry]:

@@ -94,7 +94,17 @@ def _machine(result: Result, link: str) -> str:
     machine = result.machine
     ceilings = ", ".join(f"{words.dtype(each.dtype)} {each.gflops:,.0f}" for each in result.ceilings)
     return (
-        f"{machine.processor}, {machine.cores} cores, {machine.date[:10]}. More than 1× is faster. The limit is what "
-        f"plain matrix products reach there ({ceilings} GFLOP/s); its column has the better of ours. "
+        f"{machine.processor}, {machine.cores} cores, {machine.date[:10]}. {_computes(result)}More than 1× is faster. "
+        f"The limit is what plain matrix products reach there ({ceilings} GFLOP/s); its column has the better of ours. "
         f"[All of it, and how it was measured]({link}); `make bench` repeats it."
     )
+
+
+def _computes(result: Result) -> str:
+    """In what ours computes, unless that is what everyone is compared with."""
+    dtype = result.machine.dtype
+    if dtype == "float32":
+        return ""
+    has_second = any(each.is_ours and each.is_second_choice and each.status == "ran" for each in result.contenders)
+    second = "; the report has it in float32, too" if has_second else ""
+    return f"Headrace computes in {words.precision(dtype)}{second}. "

@@ -54,6 +54,11 @@ def dtype(name: str) -> str:
     return _DTYPES.get(name, name)
 
 
+def precision(name: str) -> str:
+    """What Headrace computes in, of a dtype that it was told."""
+    return "float16 in linear layers, float32 in all else" if name == "float16" else name
+
+
 def unit(suite: Suite) -> str:
     """Of what is compared in it."""
     return "ms" if suite.better == "ms" else "calls/s"

@@ -135,6 +135,7 @@ def _named(entrant: Entrant, status: Status, reason: str) -> Contender:
         is_ours=entrant.is_ours,
         is_server=entrant.is_server,
         dtype=entrant.dtype,
+        is_second_choice=entrant.is_second_choice,
         versions={},
         settings={},
         status=status,

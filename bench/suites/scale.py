@@ -20,7 +20,7 @@ class Scale:
         clients: Numbers of concurrent clients.
         calibrate_s: Seconds of a calibration.
         sample_s: Seconds of a sample of the matrix rate.
-        both_dtypes: Whether peers that can do both are measured in both.
+        both_dtypes: Whether those that are there in two dtypes are measured in both.
     """
 
     warm_s: float

@@ -21,8 +21,9 @@ class EngineConfig:
     Attributes:
         device: Where the model runs: "cpu", "cuda", "cuda:1", or "auto", which is the first CUDA device where there is
             one.
-        dtype: The number format of weights and activations: "float32", "bfloat16", or "auto", which is bfloat16 on a
-            CUDA device, and on a CPU the one that it multiplies faster, measured when the model is loaded.
+        dtype: The number format of weights and activations: "float32", "bfloat16", "float16", which is for the products
+            of linear layers on a CPU and leaves all else in float32, or "auto", which is bfloat16 on a CUDA device, and
+            on a CPU the one that it multiplies fastest, measured when the model is loaded.
         threads: The most threads an operation may use on a CPU; 0 leaves torch's own choice.
         attention: What computes attention, or "auto", which is the best known for the device and the model.
         table: Which attention is the faster one for which device and model; published figures, or measured ones.
@@ -48,8 +49,8 @@ class EngineConfig:
         if not _DEVICE.fullmatch(self.device):
             message = f"device={self.device!r} is unknown: set 'auto', 'cpu', 'cuda' or 'cuda:N'"
             raise ValueError(message)
-        if self.dtype not in {"auto", "float32", "bfloat16"}:
-            message = f"dtype={self.dtype!r} is unknown: set 'auto', 'float32' or 'bfloat16'"
+        if self.dtype not in {"auto", "float32", "bfloat16", "float16"}:
+            message = f"dtype={self.dtype!r} is unknown: set 'auto', 'float32', 'bfloat16' or 'float16'"
             raise ValueError(message)
         if self.threads < 0:
             message = f"threads={self.threads} is negative: set a number of threads, or 0 for torch's own choice"

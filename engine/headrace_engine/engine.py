@@ -24,7 +24,7 @@ from headrace_engine.lazy import LazyTensor
 from headrace_engine.limits import Limits
 from headrace_engine.model import Model
 from headrace_engine.native.calls import describe, kernels
-from headrace_engine.precision import compute_dtype
+from headrace_engine.precision import compute_dtype, row_dtype
 from headrace_engine.resolve import resolve
 from headrace_engine.runner import EagerRunner, Runner
 from headrace_engine.weights import Weights
@@ -37,7 +37,8 @@ class Engine:
 
     Attributes:
         checkpoint: What the model directory says about itself.
-        dtype: The format of weights and activations, torch.float32 or torch.bfloat16.
+        dtype: The format of weights and activations, torch.float32 or torch.bfloat16; or torch.float16 where it is that
+            of products alone, beside float32.
     """
 
     def __init__(self, checkpoint: Checkpoint, runner: Runner, limits: Limits, dtype: torch.dtype) -> None:
@@ -69,7 +70,7 @@ class Engine:
             CheckpointError: The directory is incomplete or contradicts itself.
             UnsupportedModel: The engine cannot run it as its authors meant it, or not on that device in that way.
             DeviceNotFound: The device asked for is not here.
-            Misconfigured: $HEADRACE_KERNELS_LEVEL is none of this processor's.
+            Misconfigured: float16 cannot be had there, or $HEADRACE_KERNELS_LEVEL is none of this processor's.
         """
         config = config or EngineConfig()
         if config.threads > 0:
@@ -129,12 +130,13 @@ def load_runner(checkpoint: Checkpoint, config: EngineConfig, dtype: torch.dtype
         UnsupportedModel: The attention asked for cannot run the model there.
     """
     model = load_model(checkpoint, dtype, device)
-    case = Case(device=device_facts(device), shapes=model.shapes, dtype=dtype, max_length=checkpoint.max_length)
+    rows = row_dtype(dtype)
+    case = Case(device=device_facts(device), shapes=model.shapes, dtype=rows, max_length=checkpoint.max_length)
     choice = choose(case, missing_backends(case.device.kind), config.attention, config.table)
     logger.info("attention by %s on %s: %s", choice.backend, case.device, choice.reason)
     if device.type == "cpu":
         logger.info("%s", describe(kernels()))
-        backend = RaggedBackend(model.shapes, dtype) if choice.backend == "ragged" else SdpaBackend()
+        backend = RaggedBackend(model.shapes, rows) if choice.backend == "ragged" else SdpaBackend()
         return EagerRunner(model, backend)
     return load_on_cuda(model, choice.backend, config, Limits.of(checkpoint), dtype, device)
 
@@ -146,7 +148,7 @@ def load_model(checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device)
         CheckpointError: One is missing, unused or misshapen.
     """
     config = checkpoint.encoder
-    with Weights.open(checkpoint.transformer, config.prefixes, dtype, device) as weights:
+    with Weights.open(checkpoint.transformer, config.prefixes, row_dtype(dtype), device, dtype) as weights:
         encoder = config.load(weights)
         model = Model(encoder, checkpoint.head.load(weights, encoder, device))
         weights.check_all_taken(config.ignored)

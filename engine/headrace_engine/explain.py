@@ -24,6 +24,7 @@ from headrace_engine.engine import load_model
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.native.calls import describe, kernels
 from headrace_engine.native.library import Missing
+from headrace_engine.precision import row_dtype
 from headrace_engine.weights import load_pickle, weight_files
 
 _BAKES_MAX_SEQLEN = {
@@ -73,7 +74,7 @@ def explain(
     """
     # On the meta device tensors have shapes and no numbers, and every one is looked for all the same.
     shapes = load_model(checkpoint, dtype, torch.device("meta")).shapes
-    case = Case(device=device, shapes=shapes, dtype=dtype, max_length=checkpoint.max_length)
+    case = Case(device=device, shapes=shapes, dtype=row_dtype(dtype), max_length=checkpoint.max_length)
     return (
         *_model(checkpoint),
         *_weights(checkpoint, dtype),
@@ -119,10 +120,10 @@ def _weights(checkpoint: Checkpoint, dtype: torch.dtype) -> Iterator[Fact]:
     files = {*weight_files(checkpoint.transformer), *heads}
     num_parameters = sum(map(_num_parameters, files))
     stored = sum(path.stat().st_size for path in files)
-    loaded = num_parameters * dtype.itemsize
-    yield Fact(
-        "parameters", f"{num_parameters:,}", f"{_megabytes(stored)} stored, {_megabytes(loaded)} as {_name(dtype)}"
-    )
+    loaded = f"{_megabytes(num_parameters * dtype.itemsize)} as {_name(dtype)}"
+    if row_dtype(dtype) != dtype:
+        loaded = f"those of linear layers as {_name(dtype)}, others as {_name(row_dtype(dtype))}"
+    yield Fact("parameters", f"{num_parameters:,}", f"{_megabytes(stored)} stored, {loaded}")
 
 
 def _num_parameters(file: Path) -> int:
@@ -177,7 +178,7 @@ def _dtype_reason(config: EngineConfig, device: DeviceFacts, dtype: torch.dtype)
     if config.dtype != AUTO:
         reason = "it was asked for by name"
     else:
-        reason = "the default on CUDA devices" if device.kind == "cuda" else "the faster one here, as just measured"
+        reason = "the default on CUDA devices" if device.kind == "cuda" else "the fastest one here, as just measured"
     # CUDA C++ Programming Guide, Feature Support per Compute Capability.
     if dtype == torch.bfloat16 and device.capability is not None and device.capability < (8, 0):
         reason += "; devices below compute capability 8.0 have no native bfloat16: compare with dtype='float32'"

@@ -1,54 +1,86 @@
 """Which number format a model computes in on this device.
 
-It knows that having bf16 instructions does not make them fast, so it measures. It knows no model.
+It knows that having instructions for a format does not make them fast, so it measures; and that float16 is for products
+alone. It knows no model.
 """
 
+import math
 import time
 
 import torch
 
 from headrace_engine.config import EngineConfig
-from headrace_engine.models.packing import Product, pack
+from headrace_engine.errors import Misconfigured
+from headrace_engine.models.packing import Panels, Product, pack
+from headrace_engine.native.calls import Kernels, kernels
+from headrace_engine.native.library import Missing
 
 # One feed-forward product of a small encoder over 128 tokens, about a millisecond. On two machines that both have
 # AVX512-BF16, bf16 ran 4 times as fast as float32 (AMD Zen 5) and half as fast (an Intel Xeon without AMX).
 _TOKENS, _INPUTS, _OUTPUTS = 128, 384, 1536
-_TRIES = 15
+_TRIES = 40
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    """The format that `config.dtype` comes to; on a CPU "auto" takes about 30 ms to measure, with the threads set.
+    """The format that `config.dtype` comes to; on a CPU "auto" takes less than 100 ms to measure, with the threads set.
 
     Raises:
-        Misconfigured: $HEADRACE_KERNELS_LEVEL is none of this processor's.
+        Misconfigured: float16 is asked for and cannot be had there, or $HEADRACE_KERNELS_LEVEL is none of this
+            processor's.
     """
     match config.dtype:
         case "float32":
             return torch.float32
         case "bfloat16":
             return torch.bfloat16
+        case "float16":
+            _check_float16(device)
+            return torch.float16
         case _ if device.type == "cuda":
             return torch.bfloat16
         case _:
-            return _faster(torch.float32, torch.bfloat16)
+            return faster(*_worthwhile())
+
+
+def row_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The format of what is not held for a product: float32 beside float16, whose range rows would soon leave."""
+    return torch.float32 if dtype == torch.float16 else dtype
 
 
 @torch.inference_mode()
-def _faster(*dtypes: torch.dtype) -> torch.dtype:
-    """The one in which a linear layer, as it will be computed, takes the least time."""
-    return min(dtypes, key=_product_seconds)
+def faster(*dtypes: torch.dtype) -> torch.dtype:
+    """The one in which a linear layer, as it will be computed on the CPU, takes the least time."""
+    products = {dtype: pack(torch.ones(_OUTPUTS, _INPUTS, dtype=row_dtype(dtype)), dtype) for dtype in dtypes}
+    ours = [dtype for dtype, product in products.items() if isinstance(product, Panels)]
+    seconds = dict.fromkeys(dtypes, math.inf)
+    # Torch's threads stay awake for a while after a product and would take a core from ours, so they come last; within
+    # a group in turn, so that a neighbour disturbs all alike. The least counts: nothing speeds a product up.
+    for group in (ours, [dtype for dtype in dtypes if dtype not in ours]):
+        for _ in range(_TRIES):
+            for dtype in group:
+                seconds[dtype] = min(seconds[dtype], _seconds(products[dtype], dtype))
+    return min(dtypes, key=lambda dtype: seconds[dtype])
 
 
-def _product_seconds(dtype: torch.dtype) -> float:
-    product = pack(torch.ones(_OUTPUTS, _INPUTS, dtype=dtype))
-    rows = torch.ones(_TOKENS, _INPUTS, dtype=dtype)
-    # The least of several: the first one warms up, and any other may be disturbed by a neighbour, never sped up. One
-    # dtype after the other, and float32 first: torch's threads, which may compute the other, stay awake for a while
-    # afterwards and would take a core from ours.
-    return min(_seconds(product, rows) for _ in range(_TRIES))
+def _check_float16(device: torch.device) -> None:
+    if device.type != "cpu":
+        message = f"dtype='float16' is for CPUs, and the device is {device}: set 'bfloat16', or 'auto'"
+        raise Misconfigured(message)
+    found = kernels()
+    if isinstance(found, Missing):
+        message = f"dtype='float16' needs Headrace's CPU kernels ({found.reason}): set 'float32', or 'auto'"
+        raise Misconfigured(message)
 
 
-def _seconds(product: Product, rows: torch.Tensor) -> float:
+def _worthwhile() -> tuple[torch.dtype, ...]:
+    found = kernels()
+    if isinstance(found, Kernels) and found.multiplies_float16:
+        return (torch.float32, torch.float16, torch.bfloat16)
+    return (torch.float32, torch.bfloat16)
+
+
+def _seconds(product: Product, dtype: torch.dtype) -> float:
+    rows = torch.ones(_TOKENS, _INPUTS, dtype=row_dtype(dtype))
     start = time.perf_counter()
     product(rows, None)
     return time.perf_counter() - start

@@ -22,8 +22,12 @@ from headrace_engine.errors import CheckpointError
 class WeightSource(Protocol):
     """Where a model takes its tensors from: a checkpoint, or random numbers in a benchmark."""
 
+    @property
+    def product_dtype(self) -> torch.dtype:
+        """What linear layers are to multiply in."""
+
     def take(self, name: str, *shape: int) -> torch.Tensor:
-        """Take a tensor out, in the compute dtype and on the device; once."""
+        """Take a tensor out, in the dtype of a batch's rows and on the device; once."""
 
     def has(self, name: str) -> bool:
         """Tell whether there is such a tensor to take."""
@@ -34,10 +38,14 @@ class Weights:
 
     Files are mapped, not read: each tensor goes from there to the device as it is taken, so that no second copy of the
     model ever stands in memory. Use it as a context manager; the end unmaps the files.
+
+    Attributes:
+        product_dtype: What linear layers are to multiply in.
     """
 
-    def __init__(self, path: Path, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, path: Path, dtype: torch.dtype, device: torch.device, product_dtype: torch.dtype) -> None:
         """Use `open`."""
+        self.product_dtype = product_dtype
         self._path = path
         self._dtype = dtype
         self._device = device
@@ -46,7 +54,12 @@ class Weights:
 
     @classmethod
     def open(
-        cls, path: Path, prefixes: Sequence[str], dtype: torch.dtype, device: torch.device | None = None
+        cls,
+        path: Path,
+        prefixes: Sequence[str],
+        dtype: torch.dtype,
+        device: torch.device | None = None,
+        product_dtype: torch.dtype | None = None,
     ) -> "Weights":
         """Open all weight files of a directory.
 
@@ -55,11 +68,12 @@ class Weights:
             prefixes: What may stand before the canonical names, such as "bert."; the first that fits is cut off.
             dtype: What to convert each tensor to as it is taken.
             device: Where to put it; None is the CPU.
+            product_dtype: What linear layers are to multiply in; None is `dtype`.
 
         Raises:
             CheckpointError: A file is missing or damaged, or two tensors have one name.
         """
-        weights = cls(path, dtype, device or torch.device("cpu"))
+        weights = cls(path, dtype, device or torch.device("cpu"), product_dtype or dtype)
         with ExitStack() as failed:
             failed.push(weights)
             for file in weight_files(path):

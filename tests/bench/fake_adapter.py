@@ -34,11 +34,11 @@ def scores(query: str, documents: Sequence[str]) -> Rows:
 class Fake:
     """Does what the directory is called that it is told to take for the embedder: so each contender has its own way."""
 
-    def __init__(self, behaviour: str) -> None:
+    def __init__(self, behaviour: str, dtype: str) -> None:
         self._behaviour = behaviour
         self._num_calls = 0
         self.versions: Mapping[str, str] = {"fake": "1"}
-        self.settings: Mapping[str, str] = {"behaviour": behaviour}
+        self.settings: Mapping[str, str] = {"behaviour": behaviour, "dtype": dtype}
         print("this goes to the log")
 
     def embed(self, texts: Sequence[str]) -> Rows:
@@ -105,7 +105,7 @@ def opened(flags: Flags) -> Iterator[Fake | FakeServer]:
     if behaviour.startswith("orphans"):
         orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
         flags.work.joinpath("orphan").write_text(str(orphan.pid))
-    yield FakeServer(behaviour) if behaviour in {"server", "no-clients"} else Fake(behaviour)
+    yield FakeServer(behaviour) if behaviour in {"server", "no-clients"} else Fake(behaviour, flags.dtype)
 
 
 if __name__ == "__main__":

@@ -321,6 +321,42 @@ def changed(found: Result, who: str, suite: int, case_: int, **changes: object) 
     return replace(found, suites=tuple(all_suites))
 
 
+def in_float16(found: Result, factor: float = 1.9) -> Result:
+    """The same, ours in float16, and beside it ours in float32, which takes so many times as long."""
+    ours = tuple(
+        replace(each, dtype="float16", label=f"{each.label}, fp16") for each in found.contenders if each.is_ours
+    )
+    second = replace(
+        ours[0], name="headrace-fp32", label="Headrace, in process, fp32", dtype="float32", is_second_choice=True
+    )
+    return replace(
+        found,
+        machine=replace(found.machine, dtype="float16"),
+        contenders=(ours[0], second, *ours[1:], *(each for each in found.contenders if not each.is_ours)),
+        ceilings=(*found.ceilings, replace(found.ceilings[0], dtype="float16", gflops=390)),
+        suites=tuple(
+            replace(suite, cases=tuple(_with_second(each, factor) for each in suite.cases)) for suite in found.suites
+        ),
+    )
+
+
+def _with_second(found: Case, factor: float) -> Case:
+    first, *others = found.entries
+    assert first.took is not None
+    took = first.took
+    second = replace(
+        first,
+        contender="headrace-fp32",
+        took=replace(took, min_ms=took.min_ms * factor, p50_ms=took.p50_ms * factor, p90_ms=took.p90_ms * factor),
+        rounds_ms=tuple(ms * factor for ms in first.rounds_ms),
+        rounds_per_s=tuple(rate / factor for rate in first.rounds_per_s),
+        per_s=first.per_s / factor,
+        tokens_per_s=first.tokens_per_s / factor,
+        limit_share=first.limit_share / factor,
+    )
+    return replace(found, entries=(first, second, *others))
+
+
 def without_peers(found: Result) -> Result:
     """As on a machine where none is installed."""
     ours = {each.name for each in found.contenders if each.is_ours}

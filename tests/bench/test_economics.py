@@ -8,6 +8,7 @@ import economics_run
 import numpy as np
 import psutil
 import pytest
+from contenders import DTYPES
 from economics import economics, engine_cpu, message_path, meter, processes
 from economics.client import Plan
 from economics.engine_cpu import Shape
@@ -111,6 +112,11 @@ def test_flags_choose_parts(arguments: list[str], parts: set[str]) -> None:
     assert {name for name in ("clients", "null", "depths") if getattr(amount, name)} == parts
     if "--backlog" in arguments:
         assert amount.depths == (20, 30)
+
+
+@pytest.mark.parametrize("dtype", ["auto", *DTYPES])
+def test_the_engine_may_be_told_any_dtype_that_ours_compute_in(dtype: str) -> None:
+    assert economics_run.Flags.parse(["--dtype", dtype]).dtype == dtype
 
 
 def test_a_quick_run_does_no_more_of_anything() -> None:

@@ -1,16 +1,32 @@
 """What the repository says of speed is what its newest kept result says."""
 
+import io
 from pathlib import Path
 
 import pytest
-from reporting import markdown, readme
+from reporting import console, markdown, readme
 from reporting.names import stem
 from result import Result
+from rich.console import Console
 
 from .conftest import BENCH
 
 KEPT = sorted(BENCH.glob("results/????-??-??-*.json"))
 ROOT = BENCH.parent
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+def test_every_kept_result_can_still_be_shown(file: Path) -> None:
+    found = Result.load(file)
+    terminal = Console(file=io.StringIO(), width=console.WIDTH)
+    for part in console.report(found):
+        terminal.print(part)
+    page = markdown.page(found, [])
+    for ceiling in found.ceilings:
+        assert f"{ceiling.gflops:,.0f} GFLOP/s" in page
+    for each in found.contenders:
+        assert each.label in page
+        assert not each.is_second_choice
 
 
 @pytest.fixture(scope="module")

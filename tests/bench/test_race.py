@@ -1,12 +1,13 @@
 """Contenders run in processes of their own, take turns, and are judged; what goes wrong with one is its own affair."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from contenders import Entrant
+from contenders import DTYPES, Dtype, Entrant
 from result import Contender, Entry, Suite
 from suites import race as race_module
 from suites.field import Field, assembled
@@ -51,6 +52,14 @@ def test_everyone_does_every_case_and_is_found_right(tmp_path: Path) -> None:
             assert entry.limit_share > 0
     assert all(contender.status == "ran" for contender in contenders)
     assert all(contender.versions == {"fake": "1"} and contender.memory_mib > 0 for contender in contenders)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_contender_is_told_its_dtype_and_the_result_keeps_it(tmp_path: Path, dtype: Dtype) -> None:
+    second = replace(entrant("one"), dtype=dtype, is_second_choice=True)
+    _, (found,) = run(tmp_path, [second], plan(EMBED))
+    assert (found.status, found.dtype, found.is_second_choice) == ("ran", dtype, True)
+    assert found.settings["dtype"] == dtype
 
 
 def test_each_round_has_everyone_once_in_an_order_of_its_own(tmp_path: Path) -> None:

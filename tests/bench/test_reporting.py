@@ -17,7 +17,7 @@ from result import Result
 from rich.console import Console
 
 from .conftest import BENCH
-from .results import changed, result, without_peers
+from .results import changed, in_float16, result, without_peers
 
 README = f"# Headrace\n\n{readme.BEGIN}\nold\n{readme.END}\n\nMore.\n"
 LINK = "bench/results/2026-11-29-epyc-2-cores.md"
@@ -57,9 +57,9 @@ def one_round() -> Result:
     return replace(found, mode="quick")
 
 
+@pytest.mark.parametrize("found", [result(), in_float16(result())])
 @pytest.mark.parametrize("render", [printed, page])
-def test_every_suite_case_and_contender_appears(render: Callable[[Result], str]) -> None:
-    found = result()
+def test_every_suite_case_and_contender_appears(render: Callable[[Result], str], found: Result) -> None:
     text = squeezed(render(found))
     for suite in found.suites:
         assert suite.title in text
@@ -69,7 +69,9 @@ def test_every_suite_case_and_contender_appears(render: Callable[[Result], str])
     assert "846 GFLOP/s" in text
 
 
-@pytest.mark.parametrize("found", [result(), wrong(), bare(), one_round(), without_peers(result())])
+@pytest.mark.parametrize(
+    "found", [result(), in_float16(result()), wrong(), bare(), one_round(), without_peers(result())]
+)
 def test_the_console_fits_100_columns(found: Result) -> None:
     assert max(map(len, printed(found).splitlines())) <= 100
 
@@ -135,7 +137,7 @@ def test_a_bare_result_has_the_pictures_that_need_no_peer(tmp_path: Path) -> Non
     assert plots.draw(bare(), tmp_path) == {"concurrency", "ceiling"}
 
 
-@pytest.mark.parametrize("found", [wrong(), one_round()])
+@pytest.mark.parametrize("found", [wrong(), one_round(), in_float16(result())])
 def test_an_overview_can_be_drawn_of_what_is_partly_missing(found: Result) -> None:
     with look():
         assert overview(found) is not None

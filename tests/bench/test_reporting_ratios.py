@@ -10,7 +10,7 @@ from reporting.ratios import FIELDS, behind, best, entries, names, ratio, standi
 from result import Entry, Suite
 from timing import Spread
 
-from .results import changed, result, without_peers
+from .results import changed, in_float16, result, without_peers
 
 MS = st.floats(0.01, 1e5)
 ROUNDS = st.lists(MS, min_size=3, max_size=7)
@@ -157,3 +157,28 @@ def test_without_peers_there_are_standings_but_no_ratios() -> None:
 def test_the_middle_of_an_even_number_of_rounds_is_geometric() -> None:
     found = ratio(entry("a", [1, 1]), entry("b", [2, 8]), LATENCY)
     assert found.value == pytest.approx(math.sqrt(16))
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.9])
+def test_ours_in_float32_stands_for_nobody_and_is_no_peer_however_fast_it_is(factor: float) -> None:
+    found = list(standings(in_float16(result(), factor)))
+    before = list(standings(result()))
+    assert [(each.field, each.ratios, each.ours) for each in found] == [
+        (each.field, each.ratios, each.ours) for each in before
+    ]
+
+
+def test_ours_in_float32_does_not_step_in_where_ours_is_wrong() -> None:
+    found = changed(in_float16(result()), "headrace", 0, 2, is_right=False, divergence=0.5)
+    standing = next(each for each in standings(found) if each.case.name == "512 tokens")
+    assert standing.ours is None
+    assert not standing.ratios
+
+
+def test_ours_in_float32_is_compared_where_only_that_was_asked_for() -> None:
+    found = in_float16(result())
+    contenders = tuple(
+        replace(each, status="unasked") if each.name == "headrace" else each for each in found.contenders
+    )
+    assert names(replace(found, contenders=contenders), "library", ours=True) == {"headrace-fp32"}
+    assert names(found, "library", ours=True) == {"headrace"}

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from reporting import names, verdicts, words
+from reporting import names, readme, tables, verdicts, words
 
-from .results import changed, result, without_peers
+from .results import changed, in_float16, result, without_peers
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,33 @@ def test_a_field_without_right_rows_says_so() -> None:
     assert dict(verdicts.sentences(ours, ours.suites[0]))["Over the network"].endswith(
         "; Headrace gave no right rows at 512 tokens"
     )
+
+
+def test_a_table_says_in_which_dtype_each_of_ours_ran_and_has_its_ratios() -> None:
+    found = in_float16(result())
+    rows = {row.name: row for _, group in tables.groups(found, found.suites[0]) for row in group}
+    mine = [name for name, row in rows.items() if row.tone == "ours" and name.startswith("Headrace")]
+    assert mine == ["Headrace, in process, fp16", "Headrace, in process, fp32", "Headrace over NATS, fp16"]
+    assert all(cell.ratio.endswith("×") for name in mine for cell in rows[name].cells)
+
+
+def test_sentences_and_the_share_of_the_limit_are_of_ours_in_its_own_dtype() -> None:
+    before, found = result(), in_float16(result(), 0.5)
+    for one, other in zip(before.suites, found.suites, strict=True):
+        assert list(verdicts.sentences(found, other)) == list(verdicts.sentences(before, one))
+        assert list(tables.limits(found, other)) == list(tables.limits(before, one))
+    assert list(verdicts.where_behind(found)) == list(verdicts.where_behind(before))
+
+
+def test_ours_in_float32_that_is_wrong_is_an_alarm_too() -> None:
+    (alarm,) = verdicts.alarms(changed(in_float16(result()), "headrace-fp32", 0, 2, is_right=False, divergence=0.021))
+    assert "Headrace, in process, fp32 is wrong" in alarm
+
+
+def test_the_readme_says_what_ours_computes_in_where_that_is_not_float32() -> None:
+    said = "Headrace computes in float16 in linear layers, float32 in all else; the report has it in float32, too."
+    assert said in readme.block(in_float16(result()), "report.md")
+    assert "Headrace computes in bfloat16." in readme.block(result(), "report.md")
+    plain = result()
+    plain = replace(plain, machine=replace(plain.machine, dtype="float32"))
+    assert "computes in" not in readme.block(plain, "report.md")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contenders import entrants
-from run import Flags
+import run as bench_run
+from run import Bench, Flags
 from suites.plan import SUITES
 
 from .conftest import BENCH
@@ -94,15 +94,15 @@ def test_results_go_to_the_ignored_folder_and_everything_runs_by_default(monkeyp
     assert len(SUITES) == 4
 
 
-def test_everyone_has_a_name_of_their_own_and_ours_come_first() -> None:
-    everyone = list(entrants("float32", {"vllm": "http://127.0.0.1:8000", "tei": "http://127.0.0.1:8080"}))
-    names = [entrant.name for entrant in everyone]
-    assert len(set(names)) == len(names)
-    assert [entrant.is_ours for entrant in everyone[:3]] == [True, True, False]
-    assert all(entrant.script.exists() for entrant in everyone)
-    assert {"sentence-transformers-fp32", "sentence-transformers-bf16", "openvino-bf16", "infinity-fp32"} <= set(names)
-
-
-def test_a_short_run_leaves_out_the_slower_dtype_of_a_peer() -> None:
-    second = [entrant.name for entrant in entrants("float32", {}) if entrant.is_second_choice("float32")]
-    assert second == ["sentence-transformers-bf16", "openvino-bf16"]
+@pytest.mark.parametrize("name", ["headrace-fp32", "infinity-bf16"])
+def test_a_contender_of_another_machine_is_refused_with_those_of_this_one(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bench_run, "_our_dtype", lambda _: "float32")
+    monkeypatch.setattr(bench_run, "_best_of_peers", lambda: "float32")
+    monkeypatch.setattr("sys.argv", ["run.py", "--contenders", "headrace", name])
+    with pytest.raises(SystemExit) as refused:
+        Bench(Flags.parse(), tmp_path, print)
+    said = str(refused.value)
+    assert said.startswith(f"{name}: not on this machine, where Headrace computes in float32")
+    assert "choose from headrace, headrace-nats, infinity-fp32, " in said

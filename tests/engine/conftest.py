@@ -4,6 +4,8 @@ import pytest
 import torch
 from headrace_engine import Engine, EngineConfig
 from headrace_engine.native.calls import Kernels
+from headrace_engine.native.calls import kernels as find_kernels
+from headrace_engine.native.library import Missing
 from safetensors.torch import save_file
 
 from .checkpoints import CONFIG, TOKENIZER, write
@@ -18,13 +20,20 @@ def float32() -> Engine:
 
 
 @pytest.fixture(scope="session")
+def float16() -> Engine:
+    if isinstance(own := find_kernels(), Missing):
+        pytest.skip(own.reason)
+    return Engine.load(MINILM, EngineConfig(dtype="float16"))
+
+
+@pytest.fixture(scope="session")
 def bfloat16() -> Engine:
     return Engine.load(MINILM, EngineConfig(dtype="bfloat16"))
 
 
 @pytest.fixture(scope="session", params=levels_here())
 def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
-    """The compiled kernels, of each level that this processor runs."""
+    """The compiled kernels, of each level that can be had here."""
     return load_kernels(request.param, tmp_path_factory)
 
 

@@ -1,4 +1,4 @@
-"""The compiled kernels of every level that this processor runs, for tests that compare them."""
+"""The compiled kernels of every level that can be had here, for tests that compare them."""
 
 import platform
 import sys
@@ -9,14 +9,16 @@ import pytest
 import torch
 from headrace_engine.native import library, processor
 from headrace_engine.native.calls import Kernels
-from headrace_engine.native.compiler import LEVELS as ALL_LEVELS
+from headrace_engine.native.compiler import levels_from
 from headrace_engine.native.library import Library
+
+from .native_sources import knows
 
 
 def levels_here() -> tuple[str, ...]:
-    """The levels that this processor runs, best first."""
+    """The levels that this processor runs and the compiler knows, best first."""
     best = processor.best_level(sys.platform, platform.machine(), processor._cpuinfo())
-    return () if isinstance(best, processor.Unfit) else tuple(ALL_LEVELS)[list(ALL_LEVELS).index(best) :]
+    return () if isinstance(best, processor.Unfit) else tuple(filter(knows, levels_from(best)))
 
 
 def load_kernels(level: str, temporary: pytest.TempPathFactory) -> Kernels:

@@ -60,7 +60,7 @@ def engine_rows(
     path: Path,
     sequences: Sequence[Ids],
     segments: Sequence[Ids] | None = None,
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32",
 ) -> npt.NDArray[Any]:
     """The engine's rows for one ragged batch."""
     return Engine.load(path, EngineConfig(dtype=dtype)).step(pack(sequences, segments)).numpy()

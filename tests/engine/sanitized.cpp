@@ -24,9 +24,9 @@ int headrace_attend(int is_bfloat16, const void* query, const void* key, const v
                     long num_sequences, long num_heads, long num_kv_heads, long head_dim, float scale, int is_causal,
                     long window, int num_threads);
 long headrace_panels_size(long inputs, long outputs);
-void headrace_pack_panels(const float* weight, float* panels, long inputs, long outputs);
-void headrace_linear(const float* rows, const float* panels, const float* bias, float* out, long num_rows, long inputs,
-                     long outputs, int activation, int num_threads);
+void headrace_pack_panels(int is_float16, const float* weight, void* panels, long inputs, long outputs);
+int headrace_linear(int is_float16, const float* rows, const void* panels, const float* bias, float* out, long num_rows,
+                    long inputs, long outputs, int activation, int num_threads);
 int headrace_add_norm(int is_bfloat16, void* rows, const void* residual, const void* weight, const void* bias,
                       float eps, long num_rows, long width, int num_threads);
 void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens, const int32_t* skips, float* out,
@@ -36,6 +36,7 @@ void headrace_mean(int is_bfloat16, const void* rows, const int32_t* cu_seqlens,
 namespace {
 
 typedef uint16_t Bfloat16;
+typedef uint16_t Float16;
 
 float number(float from) { return from; }
 float number(Bfloat16 from) {
@@ -169,19 +170,25 @@ double activated(double x, int activation) {
   }
 }
 
+template <class Panel>
 void linear(Random& random) {
+  const int kIsFloat16 = sizeof(Panel) == 2;
   long num_rows = random.up_to(random.coin() ? 14 : 300), inputs = random.up_to(random.coin() ? 70 : 700);
   long outputs = random.up_to(random.coin() ? 70 : 200);
   int activation = int(random.up_to(5)) - 1;
   std::vector<float> rows = random.numbers<float>(num_rows * inputs), bias = random.numbers<float>(outputs);
-  std::vector<float> panels(headrace_panels_size(inputs, outputs)), out(num_rows * outputs);
+  std::vector<Panel> panels(headrace_panels_size(inputs, outputs));
+  std::vector<float> out(num_rows * outputs);
+  // A number that float16 cannot hold, whose row is computed another way then.
+  if (random.coin()) rows[random.up_to(num_rows * inputs) - 1] = 1e5f;
   // Only the panels are kept, as a layer does.
   std::vector<float> weight = random.numbers<float>(outputs * inputs), kept = weight;
-  headrace_pack_panels(weight.data(), panels.data(), inputs, outputs);
+  headrace_pack_panels(kIsFloat16, weight.data(), panels.data(), inputs, outputs);
   std::vector<float>().swap(weight);
   bool has_bias = random.coin();
-  headrace_linear(rows.data(), panels.data(), has_bias ? bias.data() : nullptr, out.data(), num_rows, inputs, outputs,
-                  activation, int(random.up_to(4)));
+  if (headrace_linear(kIsFloat16, rows.data(), panels.data(), has_bias ? bias.data() : nullptr, out.data(), num_rows,
+                      inputs, outputs, activation, int(random.up_to(4))))
+    exit(1);
 
   Comparison comparison;
   for (long row = num_rows - 1; row >= 0; row -= random.up_to(num_rows / 4 + 1))
@@ -190,7 +197,7 @@ void linear(Random& random) {
       for (long i = 0; i < inputs; i++) sum += double(rows[row * inputs + i]) * kept[output * inputs + i];
       comparison.add(out[row * outputs + output], activated(sum, activation));
     }
-  comparison.check("a linear layer", 1e-5);
+  comparison.check("a linear layer", kIsFloat16 ? 0.01 : 1e-5);
 }
 
 template <class T>
@@ -251,11 +258,11 @@ void short_calls(Random& random) {
   const long kInputs = 3, kOutputs = 300;
   std::vector<float> weight = random.numbers<float>(kOutputs * kInputs), rows = random.numbers<float>(kInputs);
   std::vector<float> panels(headrace_panels_size(kInputs, kOutputs)), expected(kOutputs);
-  headrace_pack_panels(weight.data(), panels.data(), kInputs, kOutputs);
-  headrace_linear(rows.data(), panels.data(), nullptr, expected.data(), 1, kInputs, kOutputs, 0, 1);
+  headrace_pack_panels(0, weight.data(), panels.data(), kInputs, kOutputs);
+  headrace_linear(0, rows.data(), panels.data(), nullptr, expected.data(), 1, kInputs, kOutputs, 0, 1);
   for (long call = 0; call < 2000; call++) {
     std::vector<float> out(kOutputs);
-    headrace_linear(rows.data(), panels.data(), nullptr, out.data(), 1, kInputs, kOutputs, 0, int(random.up_to(4)));
+    headrace_linear(0, rows.data(), panels.data(), nullptr, out.data(), 1, kInputs, kOutputs, 0, int(random.up_to(4)));
     Comparison comparison;
     for (long i = 0; i < kOutputs; i++) comparison.add(out[i], expected[i]);
     comparison.check("one of many short calls", 0);
@@ -268,7 +275,8 @@ void cases(unsigned seed, long number) {
     short_calls(random);
     attend<float>(random);
     attend<Bfloat16>(random);
-    linear(random);
+    linear<float>(random);
+    linear<Float16>(random);
     add_norm<float>(random);
     add_norm<Bfloat16>(random);
     mean<float>(random);
@@ -286,9 +294,9 @@ void call_short(const std::string& name) {
   headrace_attend(0, query.data(), key.data(), value.data(), out.data(), kWidth, kWidth, kWidth, cu_seqlens, 1, 1, 1,
                   kWidth, 1, 0, -1, 2);
   std::vector<float> weight = random.numbers<float>(kWidth * kWidth), panels(headrace_panels_size(kWidth, kWidth));
-  headrace_pack_panels(weight.data(), panels.data(), kWidth, kWidth);
+  headrace_pack_panels(0, weight.data(), panels.data(), kWidth, kWidth);
   std::vector<float> rows = rows_of("rows"), made = rows_of("made");
-  headrace_linear(rows.data(), panels.data(), nullptr, made.data(), kRows, kWidth, kWidth, 0, 2);
+  headrace_linear(0, rows.data(), panels.data(), nullptr, made.data(), kRows, kWidth, kWidth, 0, 2);
   std::vector<float> normal = rows_of("normal"), residual = rows_of("residual");
   headrace_add_norm(0, normal.data(), residual.data(), weight.data(), nullptr, 1, kRows, kWidth, 2);
 }
@@ -313,7 +321,7 @@ int main(int count, char** arguments) {
     std::thread other(cases, seed + 1, number);
     cases(seed, number);
     other.join();
-    printf("%ld cases agree\n", 16 * number);
+    printf("%ld cases agree\n", 18 * number);
   } else if (what == "short" && count == 3) {
     call_short(arguments[2]);
   } else if (what == "race") {

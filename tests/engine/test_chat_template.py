@@ -122,7 +122,7 @@ def test_a_template_reaches_nothing_outside_its_sandbox(tmp_path: Path) -> None:
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes too long"),
         ("{{ 10 ** (9 ** 9) }}", "takes too long"),
         ("{{ 'a' * 3000000000 }}", "MemoryError"),
-        ("{% set a = ['a' * 9999] %}{% for i in range(9999) %}{{ a[0] * 9 }}{% endfor %}", "MemoryError"),
+        ("{% set a = ['a' * 9999] %}{% for i in range(9999) %}{{ a[0] * 9 }}{% endfor %}", "(MemoryError|memory)"),
         ("{{ 'a' * 300000 }}", "bytes of text"),
         ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "SyntaxError"),
         ("{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}", "RecursionError"),

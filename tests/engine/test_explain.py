@@ -56,7 +56,7 @@ def test_that_the_prompt_is_left_out_of_the_pooling_is_said(tmp_path: Path) -> N
 def test_on_a_cpu_the_choice_is_soon_told(checkpoint: Checkpoint) -> None:
     facts = facts_of(checkpoint, CPU)
     assert facts["device"] == ("a CPU", "")
-    assert facts["dtype"] == ("bfloat16", "the faster one here, as just measured")
+    assert facts["dtype"] == ("bfloat16", "the fastest one here, as just measured")
     assert facts["attention"] == (
         "ragged",
         "ragged is Headrace's own kernel for CPUs",

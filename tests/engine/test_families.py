@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pytest
 import torch
 from headrace_engine import CheckpointError, Engine, EngineConfig, pack
+from headrace_engine.native.calls import kernels
+from headrace_engine.native.library import Missing
 from safetensors.torch import load_file, save_file
 
 from .checkpoints import change_tensors
@@ -62,6 +64,15 @@ def test_float32_rows_are_those_of_transformers(family: Family) -> None:
     expected = rows_alone(family.model, family.sequences, family.segments)
     assert cosines(rows, expected).min() >= 0.99999
     np.testing.assert_allclose(rows, expected, atol=2e-5)
+
+
+def test_float16_rows_are_nearly_those_of_transformers(family: Family) -> None:
+    if isinstance(own := kernels(), Missing):
+        pytest.skip(own.reason)
+    rows = engine_rows(family.path, family.sequences, family.segments, "float16")
+    expected = rows_alone(family.model, family.sequences, family.segments)
+    assert cosines(rows, expected).min() >= 0.9999
+    assert np.linalg.norm(rows - expected) <= 0.01 * np.linalg.norm(expected)
 
 
 def test_bfloat16_rows_are_within_a_thousandth_of_transformers(family: Family) -> None:

@@ -1,17 +1,15 @@
 """The golden law: a sequence has one vector, whatever is in its batch.
 
-With kernels of our own, in float32, it is the same to the bit. Where torch computes, it is the same within tolerances,
-as 1 − cosine: 1e-5 in float32 and 1e-3 in bfloat16, since its products round differently with the number of rows.
+With kernels of our own, in float32 and float16, it is the same to the bit. Where torch computes, it is the same within
+tolerances, as 1 − cosine: 1e-5 in float32 and 1e-3 in bfloat16, since its products round differently with the number of
+rows.
 """
 
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from headrace_engine import Engine, pack
-from headrace_engine.native.calls import kernels
-from headrace_engine.native.library import Missing
 from headrace_engine.runner import MAX_PART_TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,15 +32,14 @@ def test_float32_vectors_are_the_same_alone_and_in_any_batch(
 @settings(max_examples=12, deadline=None)
 @given(mix=mixes, seed=st.integers(0, 1000), shuffle=shuffles)
 def test_our_own_kernels_give_the_same_bits_alone_and_in_any_batch(
-    float32: Engine, mix: list[tuple[int, int]], seed: int, shuffle: Random
+    float32: Engine, float16: Engine, mix: list[tuple[int, int]], seed: int, shuffle: Random
 ) -> None:
-    if isinstance(own := kernels(), Missing):
-        pytest.skip(own.reason)
-    sequences, together, _, alone = three_ways(float32, mix, seed, shuffle)
-    assert together.tobytes() == alone.tobytes()
-    # More tokens than go through the model at once.
-    many = sequences * (1 + MAX_PART_TOKENS // sum(map(len, sequences)))
-    assert rows(float32, many)[: len(sequences)].tobytes() == alone.tobytes()
+    for engine in (float32, float16):
+        sequences, together, _, alone = three_ways(engine, mix, seed, shuffle)
+        assert together.tobytes() == alone.tobytes()
+        # More tokens than go through the model at once.
+        many = sequences * (1 + MAX_PART_TOKENS // sum(map(len, sequences)))
+        assert rows(engine, many)[: len(sequences)].tobytes() == alone.tobytes()
 
 
 @settings(max_examples=6, deadline=None)

@@ -12,7 +12,7 @@ from headrace_engine.native.compiler import LEVELS, CannotCompile, Compiler, com
 from headrace_engine.native.library import Library, Missing, NotLoadable, Untrusted, cache_folder, find
 
 from ..waiting import until
-from .native_sources import needs_compiler, without_compiler, write_sources
+from .native_sources import knows, needs_compiler, without_compiler, write_sources
 
 PATIENCE_S = 60
 
@@ -77,11 +77,12 @@ def test_where_there_is_no_compiler_it_is_said_why(tmp_path: Path, asked: str, m
 
 def test_one_command_compiles_all_sources_and_no_header() -> None:
     files = (Path("a.cpp"), Path("b.h"), Path("c.cpp"))
-    command = command_line(Compiler(("ccache", "g++")), files, "avx512bf16", Path("made.so"))
+    command = command_line(Compiler(("ccache", "g++")), files, "avx512fp16", Path("made.so"))
     assert command[:3] == ("ccache", "g++", "-std=c++17")
-    assert command[-7:] == (
+    assert command[-8:] == (
         "-march=x86-64-v4",
         "-mavx512bf16",
+        "-mavx512fp16",
         "-mprefer-vector-width=512",
         "a.cpp",
         "c.cpp",
@@ -346,7 +347,7 @@ def test_a_compiler_that_fails_leaves_torch_to_run(
     monkeypatch.setenv("CXX", command)
     result = find(sources, shipped, timeout_s)
     assert isinstance(result, Missing)
-    assert result.reason.startswith(f"the CPU kernels cannot be compiled: {command} -std=c++17")
+    assert result.reason.startswith(f"the CPU kernels cannot be compiled: {command} ")
     assert result.reason.endswith(message)
     assert warnings(caplog) == [f"torch's own kernels run, as {result.reason}"]
     assert not list(cache_folder().iterdir())
@@ -366,6 +367,8 @@ def test_none_needs_neither_compiler_nor_cache(
 @needs_compiler
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_kernels_compile_for_every_level(level: str) -> None:
+    if not knows(level):
+        pytest.skip(f"{find_compiler()} does not know {level}")
     command = command_line(find_compiler(), compiler.source_files(library.SOURCES), level, Path(os.devnull))
     done = subprocess.run([*command, "-fsyntax-only"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ from headrace_engine.attention import AttentionShape
 from headrace_engine.attention.reference import attend_by_definition
 from headrace_engine.native.calls import Kernels, LayerParts
 
+from .native_kernels import error
 from .native_sources import needs_compiler
 
 pytestmark = needs_compiler
@@ -78,7 +79,7 @@ def test_a_mean_has_the_same_bits_alone_and_with_any_threads(kernels: Kernels) -
 
 
 def parts(
-    kernels: Kernels, activation: str = "gelu", *, has_bias: bool = True
+    kernels: Kernels, activation: str = "gelu", dtype: torch.dtype = torch.float32, *, has_bias: bool = True
 ) -> tuple[LayerParts, dict[str, torch.Tensor]]:
     """A layer for the kernels, and its tensors as they are stored."""
     sizes = {"qkv": (3 * WIDTH, WIDTH), "attended": (WIDTH, WIDTH), "up": (INNER, WIDTH), "down": (WIDTH, INNER)}
@@ -86,7 +87,9 @@ def parts(
     stored |= {f"{name} bias": draw(size[0], seed=size[0]) for name, size in sizes.items()}
     stored |= {name: 1 + 0.1 * draw(WIDTH, seed=index) for index, name in enumerate(("attended_norm", "norm"))}
     stored |= {f"{name} bias": draw(WIDTH, seed=9) for name in ("attended_norm", "norm")}
-    linears = {name: (kernels.pack(stored[name]), stored[f"{name} bias"] if has_bias else None) for name in sizes}
+    linears = {
+        name: (kernels.pack(stored[name], dtype), stored[f"{name} bias"] if has_bias else None) for name in sizes
+    }
     norms = {name: (stored[name], stored[f"{name} bias"]) for name in ("attended_norm", "norm")}
     numbers = {"width": WIDTH, "num_heads": HEADS, "inner": INNER, "scale": 0.2, "attended_eps": 1e-3, "eps": 1e-12}
     return LayerParts(**linears, **norms, **numbers, activation=activation), stored  # type: ignore[arg-type]
@@ -111,22 +114,24 @@ def by_torch(
     return norm("norm", rows + linear("down", F.gelu(linear("up", rows))), 1e-12)
 
 
+@pytest.mark.parametrize(("dtype", "largest_error"), [(torch.float32, 2e-6), (torch.float16, 4e-3)])
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("lengths", [(1,), (12,), (3, 1, 40), (130, 257)])
 def test_a_layer_in_one_call_is_the_layer_piece_by_piece(
-    kernels: Kernels, lengths: tuple[int, ...], has_bias: bool
+    kernels: Kernels, lengths: tuple[int, ...], has_bias: bool, dtype: torch.dtype, largest_error: float
 ) -> None:
-    described, stored = parts(kernels, has_bias=has_bias)
+    described, stored = parts(kernels, dtype=dtype, has_bias=has_bias)
     rows = draw(sum(lengths), WIDTH, seed=3)
     expected = by_torch(rows, lengths, stored, has_bias=has_bias)
     found = kernels.layers([described])(rows, offsets(*lengths))
     assert found is rows  # overwritten
-    assert torch.allclose(found.double(), expected, atol=1e-5)
+    assert error(found, expected) <= largest_error
 
 
-def test_layers_run_one_after_the_other_with_the_same_bits_in_any_batch(kernels: Kernels) -> None:
-    first, _ = parts(kernels)
-    second = replace(parts(kernels, "relu")[0], inner=INNER)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_layers_run_one_after_the_other_with_the_same_bits_in_any_batch(kernels: Kernels, dtype: torch.dtype) -> None:
+    first, _ = parts(kernels, dtype=dtype)
+    second = replace(parts(kernels, "relu", dtype)[0], inner=INNER)
     rows, lengths = draw(90, WIDTH), (10, 30, 50)
     apart = rows.clone()
     for each in (first, second):

@@ -9,6 +9,7 @@ from headrace_engine.native.processor import Unfit, best_level, chosen
 HASWELL = "fpu sse4_2 movbe popcnt avx f16c fma abm bmi1 avx2 bmi2"
 SKYLAKE = f"{HASWELL} avx512f avx512dq avx512cd avx512bw avx512vl"
 ZEN4 = f"{SKYLAKE} avx512_bf16 avx512_vnni"
+SAPPHIRE_RAPIDS = f"{ZEN4} avx512_fp16"
 
 
 def cpuinfo(*processors: str) -> str:
@@ -18,14 +19,21 @@ def cpuinfo(*processors: str) -> str:
     )
 
 
-@pytest.mark.parametrize(("flags", "level"), [(HASWELL, "avx2"), (SKYLAKE, "avx512"), (ZEN4, "avx512bf16")])
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [(HASWELL, "avx2"), (SKYLAKE, "avx512"), (ZEN4, "avx512bf16"), (SAPPHIRE_RAPIDS, "avx512fp16")],
+)
 def test_a_processor_runs_the_best_level_that_it_has_all_flags_of(flags: str, level: str) -> None:
     assert best_level("linux", "x86_64", cpuinfo(flags, flags)) == level
 
 
 @pytest.mark.parametrize("flag", ["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
 def test_a_part_of_avx512_is_none(flag: str) -> None:
-    assert best_level("linux", "x86_64", cpuinfo(ZEN4.replace(f" {flag}", ""))) == "avx2"
+    assert best_level("linux", "x86_64", cpuinfo(SAPPHIRE_RAPIDS.replace(f" {flag}", ""))) == "avx2"
+
+
+def test_float16_without_bfloat16_is_left_alone() -> None:
+    assert best_level("linux", "x86_64", cpuinfo(SAPPHIRE_RAPIDS.replace(" avx512_bf16", ""))) == "avx512"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,7 @@ def test_without_a_wish_the_best_level_is_taken() -> None:
 
 def test_a_lower_level_can_be_asked_for() -> None:
     assert chosen("avx2", "avx512bf16") == "avx2"
+    assert chosen("avx512bf16", "avx512fp16") == "avx512bf16"
     assert chosen("avx512", "avx512bf16") == "avx512"
     assert chosen("avx512", "avx512") == "avx512"
 
@@ -84,8 +93,9 @@ def test_none_can_be_asked_for_everywhere(best: str | Unfit) -> None:
 @pytest.mark.parametrize(
     ("asked", "best", "message"),
     [
-        ("sse", "avx2", "HEADRACE_KERNELS_LEVEL=sse is no level: set it to avx512bf16, avx512, avx2 or none"),
+        ("sse", "avx2", "LEVEL=sse is no level: set it to avx512fp16, avx512bf16, avx512, avx2 or none"),
         ("AVX2", "avx2", "HEADRACE_KERNELS_LEVEL=AVX2 is no level"),
+        ("avx512fp16", "avx512bf16", "LEVEL=avx512fp16 is above avx512bf16, the best that this processor runs"),
         ("avx512", "avx2", "HEADRACE_KERNELS_LEVEL=avx512 is above avx2, the best that this processor runs"),
         ("avx2", Unfit("it is old"), r"HEADRACE_KERNELS_LEVEL=avx2 cannot be had \(it is old\)"),
     ],

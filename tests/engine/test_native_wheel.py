@@ -10,7 +10,8 @@ from zipfile import ZipFile
 import pytest
 from headrace_engine.native.compiler import LEVELS, library_name
 
-from .native_sources import needs_compiler, write_sources
+from .native_kernels import levels_here
+from .native_sources import knows, needs_compiler, write_old_compiler, write_sources
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
@@ -31,17 +32,19 @@ def copy(tmp_path: Path) -> Path:
     return root
 
 
-def built(root: Path, **environment: str) -> Path:
-    """Build a wheel as pip does, and give its path."""
-    subprocess.run(
+def built(root: Path, **environment: str) -> tuple[Path, str]:
+    """Build a wheel as pip does, and give its path and what was said."""
+    done = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(root / "dist")],
         cwd=root,
         env={**os.environ, "HEADRACE_BUILD_KERNELS": "1", **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=True,
     )
     (wheel,) = (root / "dist").iterdir()
-    return wheel
+    return wheel, done.stdout
 
 
 def natives(wheel: Path, folder: str) -> set[str]:
@@ -54,9 +57,9 @@ def test_a_wheel_built_with_a_compiler_runs_its_kernels_without_one(copy: Path, 
     folder = copy / "engine" / NATIVE / "built"
     folder.mkdir()
     (folder / "headrace-0123456789abcdef-avx2.so").write_text("of older sources")
-    wheel = built(copy)
+    wheel, _ = built(copy)
     sources = copy / "engine" / NATIVE / "sources"
-    libraries = {library_name(sources, level) for level in LEVELS}
+    libraries = {library_name(sources, level) for level in LEVELS if knows(level)}
     assert natives(wheel, "built") == libraries
     assert {path.name for path in folder.iterdir()} == libraries
     assert natives(wheel, "sources") == {path.name for path in sources.iterdir()}
@@ -68,11 +71,17 @@ def test_a_wheel_built_with_a_compiler_runs_its_kernels_without_one(copy: Path, 
     asked = (
         "from headrace_engine.native import library; found = library.find(); print(found.path, found.origin, sep='|')"
     )
-    settled = {name: value for name, value in os.environ.items() if name not in {"CXX", "HEADRACE_KERNELS_LEVEL"}}
+    settled = {name: value for name, value in os.environ.items() if name != "CXX"}
     path, origin = (
         subprocess.run(
             [sys.executable, "-c", asked],
-            env={**settled, "PATH": "", "PYTHONPATH": str(installed), "HEADRACE_KERNELS": str(tmp_path / "cache")},
+            env={
+                **settled,
+                "PATH": "",
+                "PYTHONPATH": str(installed),
+                "HEADRACE_KERNELS": str(tmp_path / "cache"),
+                "HEADRACE_KERNELS_LEVEL": levels_here()[0],
+            },
             capture_output=True,
             text=True,
             check=True,
@@ -85,13 +94,26 @@ def test_a_wheel_built_with_a_compiler_runs_its_kernels_without_one(copy: Path, 
     assert not (tmp_path / "cache").exists()
 
 
+@needs_compiler
+def test_a_wheel_lacks_the_level_that_the_compiler_does_not_know(copy: Path, tmp_path: Path) -> None:
+    old = write_old_compiler(tmp_path / "old", "-mavx512fp16")
+    wheel, said = built(copy, CXX=old)
+    sources = copy / "engine" / NATIVE / "sources"
+    known = [level for level in LEVELS if level != "avx512fp16" and knows(level)]
+    assert natives(wheel, "built") == {library_name(sources, level) for level in known}
+    told = [line for line in said.splitlines() if "there will be no CPU kernels for avx512fp16" in line]
+    assert len(told) == 1
+    assert f"{old} does not know avx512fp16: " in told[0]
+    assert "unrecognized command-line option '-mavx512fp16'" in said
+
+
 @pytest.mark.parametrize(
     "environment", [{"PATH": "", "CXX": ""}, {"CXX": "false"}, {"HEADRACE_BUILD_KERNELS": "0"}], ids=str
 )
 def test_a_wheel_built_without_a_compiler_is_for_every_machine_and_has_the_sources(
     copy: Path, environment: dict[str, str]
 ) -> None:
-    wheel = built(copy, **environment)
+    wheel, _ = built(copy, **environment)
     assert wheel.name.endswith("-py3-none-any.whl")
     assert natives(wheel, "built") == set()
     assert natives(wheel, "sources") == {"answers.cpp", "answers.h", "more.cpp"}

@@ -21,6 +21,7 @@ from headrace_engine.native.calls import Kernels, kernels
 from headrace_engine.native.library import Missing
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+TOLERANCE_OF_FLOAT16 = 1e-2
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": partial(F.gelu, approximate="tanh"),
@@ -29,11 +30,11 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def panels(weight: torch.Tensor) -> Product:
+def panels(weight: torch.Tensor, dtype: torch.dtype = torch.float32) -> Product:
     own = kernels()
     if isinstance(own, Missing):
         pytest.skip(own.reason)
-    return Panels(own, own.pack(weight), len(weight))
+    return Panels(own, own.pack(weight, dtype), len(weight))
 
 
 LAYOUTS: dict[str, tuple[Callable[[torch.Tensor], Product], torch.dtype]] = {
@@ -42,6 +43,7 @@ LAYOUTS: dict[str, tuple[Callable[[torch.Tensor], Product], torch.dtype]] = {
     "oneDNN float32": (OneDnn.pack, torch.float32),
     "oneDNN bfloat16": (OneDnn.pack, torch.bfloat16),
     "panels float32": (panels, torch.float32),
+    "panels float16": (partial(panels, dtype=torch.float16), torch.float32),
 }
 
 
@@ -70,10 +72,11 @@ def test_a_packed_layer_gives_what_a_plain_one_gives(layout: str, has_bias: bool
         expected = plain if name is None else ACTIVATIONS[name](plain)
         found = layer(rows, activation)
         assert found.dtype == dtype
-        assert torch.allclose(found.float(), expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+        tolerance = TOLERANCE_OF_FLOAT16 if "float16" in layout.split() else TOLERANCE[dtype]
+        assert torch.allclose(found.float(), expected, atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("layout", ["plain float32", "oneDNN float32", "panels float32"])
+@pytest.mark.parametrize("layout", ["plain float32", "oneDNN float32", "panels float32", "panels float16"])
 @torch.inference_mode()
 def test_a_row_does_not_depend_on_its_neighbours(layout: str) -> None:
     weight, bias = tensors(torch.float32)
@@ -104,20 +107,40 @@ def test_few_kernels_are_kept_unless_the_environment_says_otherwise() -> None:
 def test_weights_on_a_cpu_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     weight, _ = tensors(torch.float32)
     if isinstance(kernels(), Kernels):
-        assert isinstance(packing.pack(weight), Panels)
-    assert isinstance(packing.pack(weight.bfloat16()), OneDnn)
+        assert held(weight, torch.float32) == torch.float32
+        assert held(weight, torch.float16) == torch.float16
+    assert isinstance(packing.pack(weight.bfloat16(), torch.bfloat16), OneDnn)
     without_own_kernels(monkeypatch)
-    assert isinstance(packing.pack(weight), OneDnn)
+    assert isinstance(packing.pack(weight, torch.float32), OneDnn)
+
+
+def test_a_weight_that_would_lose_digits_in_float16_stays_float32() -> None:
+    weight, _ = tensors(torch.float32)
+    panels(weight)  # or else there is nothing to test
+    one_too_large = weight.clone()
+    one_too_large[3, 5] = 1e5
+    for lost in (one_too_large, weight * 1e-6, weight * torch.inf, weight * torch.nan):
+        assert held(lost, torch.float16) == torch.float32
+    one_small = weight.clone()
+    one_small[3, 5] = 1e-7
+    for kept in (one_small, weight * 1e3, weight * 1e-2, torch.zeros_like(weight)):
+        assert held(kept, torch.float16) == torch.float16
+
+
+def held(weight: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    packed = packing.pack(weight, dtype)
+    assert isinstance(packed, Panels)
+    return packed.panels.dtype
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_a_dtype_that_is_not_computed_in_stays_as_it_is(dtype: torch.dtype) -> None:
     weight, _ = tensors(dtype)
-    assert isinstance(packing.pack(weight), Plain)
+    assert isinstance(packing.pack(weight, dtype), Plain)
 
 
 def test_weights_on_another_device_stay_as_they_are() -> None:
-    assert isinstance(packing.pack(torch.empty(8, 4, device="meta")), Plain)
+    assert isinstance(packing.pack(torch.empty(8, 4, device="meta"), torch.float16), Plain)
 
 
 @pytest.mark.parametrize("name", ["_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported"])
@@ -132,4 +155,4 @@ def test_without_any_one_of_the_operators_weights_stay_as_they_are(monkeypatch: 
 def test_without_any_kernels_the_plain_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     without_own_kernels(monkeypatch)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert isinstance(packing.pack(tensors(torch.float32)[0]), Plain)
+    assert isinstance(packing.pack(tensors(torch.float32)[0], torch.float32), Plain)

@@ -50,6 +50,12 @@ def test_float32_vectors_are_those_of_sentence_transformers(
     assert cosines(embed(float32, sequences), oracle).min() >= 0.99999
 
 
+def test_float16_vectors_are_nearly_those_of_sentence_transformers(
+    float16: Engine, sequences: list[npt.NDArray[np.uint32]], oracle: npt.NDArray[Any]
+) -> None:
+    assert cosines(embed(float16, sequences), oracle).min() >= 0.9999
+
+
 def test_bfloat16_vectors_are_within_a_thousandth_of_sentence_transformers(
     bfloat16: Engine, sequences: list[npt.NDArray[np.uint32]], oracle: npt.NDArray[Any]
 ) -> None:

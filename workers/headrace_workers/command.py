@@ -27,7 +27,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     ),
     name: Annotated[str | None, typer.Option(help="Name to serve the model under. (default: from MODEL)")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, or float16 (CPUs).")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Threads of a CPU; 0 leaves it to torch.")] = 0,
     attention: Annotated[
         str,

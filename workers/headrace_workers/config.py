@@ -25,7 +25,7 @@ class EngineSettings:
 
     Attributes:
         device: auto, cpu, cuda or cuda:N.
-        dtype: auto, float32 or bfloat16.
+        dtype: auto, float32, bfloat16, or float16 on a CPU.
         threads: of a CPU; 0 leaves it to torch.
         attention: what computes it, or auto.
         graphs: whether CUDA graphs are captured.

@@ -25,7 +25,7 @@ def _group() -> None:
 def explain(
     model: Annotated[str, typer.Argument(help="A directory, an installed package that carries a model, or a hub id.")],
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, or float16 (CPUs).")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="Threads of a CPU; 0 leaves it to torch.")] = 0,
     attention: Annotated[str, typer.Option(help="auto, fa2, fa3, fa4, varlen, ragged or sdpa.")] = "auto",
     graphs: Annotated[bool, typer.Option(help="Capture CUDA graphs, as the worker will.")] = True,

@@ -123,6 +123,7 @@ class _InFloat32:
     # In bfloat16 half of 256 pairs shared a logit with another, though the encoder had told all apart; the layers are
     # small, and run over one row for each pair.
     weights: WeightSource
+    product_dtype: torch.dtype = torch.float32
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
         return self.weights.take(name, *shape).float()

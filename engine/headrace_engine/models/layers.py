@@ -43,7 +43,10 @@ class Linear:
         widths = outputs * len(names) if len(outputs) == 1 else outputs
         pairs = list(zip(names, widths, strict=True))
         return cls(
-            product=pack(_side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs])),
+            product=pack(
+                _side_by_side([weights.take(f"{name}.weight", width, inputs) for name, width in pairs]),
+                weights.product_dtype,
+            ),
             bias=_side_by_side([weights.take(f"{name}.bias", width) for name, width in pairs]) if has_bias else None,
         )
 

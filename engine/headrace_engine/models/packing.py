@@ -15,6 +15,8 @@ from headrace_engine.models.activations import Activation
 from headrace_engine.models.onednn import OneDnn
 from headrace_engine.native.calls import Kernels, kernels
 
+_ROUNDING = 2**-11  # of float16's 11 bits, at most
+
 
 class Product(Protocol):
     """A weight [outputs, inputs] in some layout, and how it is multiplied with."""
@@ -34,11 +36,24 @@ class Product(Protocol):
         """
 
 
-def pack(weight: torch.Tensor) -> Product:
-    """Lay out a weight, [outputs, inputs], for the fastest product there is for it; let go of the weight."""
+def pack(weight: torch.Tensor, dtype: torch.dtype) -> Product:
+    """Lay out a weight for the fastest product there is for it; let go of the weight.
+
+    Args:
+        weight: [outputs, inputs].
+        dtype: What to multiply in. Float16 is for weights of float32, where our own kernels are; one that would lose
+            digits in it stays float32.
+    """
     if weight.device.type == "cpu" and weight.dtype == torch.float32 and isinstance(own := kernels(), Kernels):
-        return Panels(own, own.pack(weight), len(weight))
+        held = torch.float16 if dtype == torch.float16 and _fits_float16(weight) else torch.float32
+        return Panels(own, own.pack(weight, held), len(weight))
     return OneDnn.pack(weight) if onednn.suits(weight) else Plain(weight)
+
+
+def _fits_float16(weight: torch.Tensor) -> bool:
+    """Whether rounding costs what it does within float16's normal range: nothing is too large, and little too small."""
+    rounded = weight.half().float()
+    return bool((rounded - weight).norm() <= _ROUNDING * weight.norm())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from headrace_engine.native.library import Library, Missing, library
 ActivationName: TypeAlias = Literal["identity", "gelu", "gelu_tanh", "relu", "silu"]
 
 DTYPES = (torch.float32, torch.bfloat16)
+PANEL_DTYPES = (torch.float32, torch.float16)
 _ACTIVATIONS: dict[ActivationName, int] = {"identity": 0, "gelu": 1, "gelu_tanh": 2, "relu": 3, "silu": 4}
 _WHOLE_SEQUENCE = -1
 HEAD_STEP = 32  # a head is a multiple of it wide
@@ -25,8 +26,8 @@ _POINTER, _LONG, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ct
 _ARGUMENTS = {
     "headrace_attend": (_INT, *(_POINTER,) * 4, *(_LONG,) * 3, _POINTER, *(_LONG,) * 4, _FLOAT, _INT, _LONG, _INT),
     "headrace_panels_size": (_LONG, _LONG),
-    "headrace_pack_panels": (_POINTER, _POINTER, _LONG, _LONG),
-    "headrace_linear": (*(_POINTER,) * 4, *(_LONG,) * 3, _INT, _INT),
+    "headrace_pack_panels": (_INT, _POINTER, _POINTER, _LONG, _LONG),
+    "headrace_linear": (_INT, *(_POINTER,) * 4, *(_LONG,) * 3, _INT, _INT),
     "headrace_add_norm": (_INT, *(_POINTER,) * 4, _FLOAT, _LONG, _LONG, _INT),
     "headrace_embed": (_INT, *(_POINTER,) * 8, _FLOAT, _POINTER, _LONG, _LONG, _INT),
     "headrace_layers": (_POINTER, _LONG, _POINTER, _POINTER, _POINTER, _LONG, _INT),
@@ -35,7 +36,7 @@ _ARGUMENTS = {
 
 
 class _Part(ctypes.Structure):
-    _fields_ = (("weight", _POINTER), ("bias", _POINTER))
+    _fields_ = (("weight", _POINTER), ("bias", _POINTER), ("is_float16", _INT))
 
 
 # As LayerParts has them, in the order of sources/layer.cpp; an activation follows.
@@ -58,7 +59,7 @@ Part: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerParts:
-    """What a layer of BERT consists of; all in float32.
+    """What a layer of BERT consists of; all in float32, but panels, which may be float16.
 
     Attributes:
         qkv: D → 3·D.
@@ -98,6 +99,7 @@ class Kernels:
         level: What it is compiled for.
         name: Of the library's file, which tells it from one of other sources.
         origin: Where it came from, for people.
+        multiplies_float16: Whether float16 is multiplied as it is, not widened first.
     """
 
     def __init__(self, found: Library) -> None:
@@ -105,6 +107,7 @@ class Kernels:
         self.level = found.level
         self.name = found.path.stem
         self.origin = found.origin
+        self.multiplies_float16 = found.level == "avx512fp16"
         for name, arguments in _ARGUMENTS.items():
             getattr(found.cdll, name).argtypes = arguments
         self._attend = found.cdll.headrace_attend
@@ -181,22 +184,23 @@ class Kernels:
         _check(failed)
         return out
 
-    def pack(self, weight: torch.Tensor) -> torch.Tensor:
+    def pack(self, weight: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Lay out the weight of a linear layer as `linear` reads it.
 
         Args:
             weight: [outputs, inputs] float32.
+            dtype: What to hold it in, float32 or float16, in which what is too large becomes infinite.
 
         Returns:
-            [·] float32; it holds the only copy that is needed.
+            [·] of that dtype; it holds the only copy that is needed.
         """
         outputs, inputs = weight.shape
         if weight.dtype != torch.float32 or inputs == 0:
             message = f"weight is {weight.dtype} {list(weight.shape)}: give float32 of one input or more"
             raise ValueError(message)
         weight = weight.contiguous()
-        panels = torch.empty(self._panels_size(inputs, outputs), dtype=torch.float32, device="cpu")
-        self._pack_panels(weight.data_ptr(), panels.data_ptr(), inputs, outputs)
+        panels = torch.empty(self._panels_size(inputs, outputs), dtype=dtype, device="cpu")
+        self._pack_panels(_is_float16(panels), weight.data_ptr(), panels.data_ptr(), inputs, outputs)
         return panels
 
     def linear(
@@ -207,7 +211,7 @@ class Kernels:
         outputs: int,
         activation: ActivationName = "identity",
     ) -> torch.Tensor:
-        """activation(x·Wᵀ + b).
+        """activation(x·Wᵀ + b); with panels of float16 to about 1/1000 where the processor multiplies float16.
 
         Args:
             rows: [T, inputs] float32.
@@ -218,6 +222,10 @@ class Kernels:
 
         Returns:
             [T, outputs] float32.
+
+        Raises:
+            ValueError: A tensor is not so.
+            MemoryError: There is none for what the threads work in.
         """
         rows = rows.contiguous()
         num_rows, inputs = rows.shape
@@ -225,7 +233,8 @@ class Kernels:
             message = f"rows are {rows.dtype} {list(rows.shape)}: give float32, as wide as the weight has inputs"
             raise ValueError(message)
         out = torch.empty(num_rows, outputs, dtype=torch.float32, device="cpu")
-        self._linear(
+        failed = self._linear(
+            _is_float16(panels),
             rows.data_ptr(),
             panels.data_ptr(),
             _pointer(bias),
@@ -236,6 +245,7 @@ class Kernels:
             _ACTIVATIONS[activation],
             torch.get_num_threads(),
         )
+        _check(failed)
         return out
 
     def add_norm(
@@ -384,10 +394,14 @@ class Layers:
 
 def _describe(parts: LayerParts) -> _Layer:
     return _Layer(
-        **{name: _Part(*map(_pointer, getattr(parts, name))) for name in _PARTS},
+        **{name: _describe_part(*getattr(parts, name)) for name in _PARTS},
         **{name: getattr(parts, name) for name in (*_WHOLES, *_FRACTIONS)},
         activation=_ACTIVATIONS[parts.activation],
     )
+
+
+def _describe_part(weight: torch.Tensor, bias: torch.Tensor | None) -> _Part:
+    return _Part(weight.data_ptr(), _pointer(bias), _is_float16(weight))
 
 
 def kernels_for(tensor: torch.Tensor) -> Kernels | None:
@@ -418,6 +432,13 @@ def describe(found: Kernels | Missing) -> str:
 
 def _pointer(tensor: torch.Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _is_float16(panels: torch.Tensor) -> bool:
+    if panels.dtype not in PANEL_DTYPES:
+        message = f"panels are {panels.dtype}: give float32 or float16"
+        raise ValueError(message)
+    return panels.dtype == torch.float16
 
 
 def _token_stride(name: str, rows: torch.Tensor, sizes: tuple[int, int], dtype: torch.dtype) -> int:
@@ -451,5 +472,5 @@ def _check_offsets(cu_seqlens: torch.Tensor, skips: torch.Tensor | None = None) 
 
 def _check(failed: int) -> None:
     if failed:
-        message = "no memory for what attention or normalisation works in: give the process more, or fewer threads"
+        message = "no memory for what a kernel works in: give the process more, or fewer threads"
         raise MemoryError(message)

@@ -16,13 +16,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-# Best first: a processor that runs one level runs those after it. Flags of GCC 11, Clang 12 and newer.
+# Best first: a processor that runs one level runs those after it. GCC 11 and Clang 12 know all of these flags but
+# -mavx512fp16, which came with GCC 12 and Clang 14.
 LEVELS: Mapping[str, tuple[str, ...]] = {
+    "avx512fp16": ("-march=x86-64-v4", "-mavx512bf16", "-mavx512fp16", "-mprefer-vector-width=512"),
     "avx512bf16": ("-march=x86-64-v4", "-mavx512bf16", "-mprefer-vector-width=512"),
     "avx512": ("-march=x86-64-v4", "-mprefer-vector-width=512"),
     "avx2": ("-march=x86-64-v3",),
 }
 TIMEOUT_S = 120.0
+CHECK_TIMEOUT_S = 20.0
 
 _FLAGS = (
     "-std=c++17",
@@ -45,6 +48,10 @@ _MAX_LINES = 10  # of what a compiler printed last
 
 class CannotCompile(Exception):
     """There is nothing to compile or to compile with, or it failed; the message says what."""
+
+
+class UnknownFlags(CannotCompile):
+    """A compiler does not take the flags of a level, mostly as it is too old; it may take those of a lower one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,12 @@ def find_compiler(environment: Mapping[str, str] = os.environ) -> Compiler:
         message = f"CXX={asked!r} names no program that is here: set it to a C++ compiler, or unset it"
         raise CannotCompile(message)
     return Compiler(command)
+
+
+def levels_from(level: str) -> tuple[str, ...]:
+    """A level, which is a key of `LEVELS`, and those below it, best first."""
+    levels = tuple(LEVELS)
+    return levels[levels.index(level) :]
 
 
 def flags(level: str) -> tuple[str, ...]:
@@ -134,6 +147,19 @@ def command_line(compiler: Compiler, files: Sequence[Path], level: str, made: Pa
     return (*compiler.command, *flags(level), *units, "-o", str(made))
 
 
+def check_flags(compiler: Compiler, level: str, timeout_s: float = CHECK_TIMEOUT_S) -> None:
+    """See that a compiler takes the flags of a level, by giving it nothing to compile, which takes no time.
+
+    Raises:
+        UnknownFlags: It does not.
+        CannotCompile: It cannot be started, or took too long.
+    """
+    command = (*compiler.command, *flags(level), "-fsyntax-only", "-x", "c++", os.devnull)
+    if failure := _run(command, timeout_s):
+        message = f"{compiler} does not know {level}: {failure}"
+        raise UnknownFlags(message)
+
+
 def compile(  # noqa: A001 - read as compiler.compile, and the built-in one is for Python
     sources: Path, level: str, target: Path, compiler: Compiler, timeout_s: float = TIMEOUT_S
 ) -> None:
@@ -154,7 +180,8 @@ def compile(  # noqa: A001 - read as compiler.compile, and the built-in one is f
     with tempfile.TemporaryDirectory(prefix=".headrace-", dir=target.parent) as folder:
         made = Path(folder) / target.name
         command = command_line(compiler, files, level, made)
-        _run(command, timeout_s)
+        if failure := _run(command, timeout_s):
+            raise CannotCompile(failure)
         if not made.is_file():
             message = f"{shlex.join(command)} made no library"
             raise CannotCompile(message)
@@ -164,7 +191,15 @@ def compile(  # noqa: A001 - read as compiler.compile, and the built-in one is f
         made.replace(target)
 
 
-def _run(command: Sequence[str], timeout_s: float) -> None:
+def _run(command: Sequence[str], timeout_s: float) -> str:
+    """Run to the end.
+
+    Returns:
+        How it failed and what it said last; empty if it did not fail.
+
+    Raises:
+        CannotCompile: It cannot be started, or took too long.
+    """
     with tempfile.TemporaryFile() as printed:
         try:
             process = subprocess.Popen(
@@ -183,8 +218,8 @@ def _run(command: Sequence[str], timeout_s: float) -> None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        if code:
-            printed.seek(0)
-            said = printed.read().decode("utf-8", "replace").strip().splitlines()[-_MAX_LINES:]
-            message = "\n".join((f"{shlex.join(command)} ended with status {code}", *said))
-            raise CannotCompile(message)
+        if not code:
+            return ""
+        printed.seek(0)
+        said = printed.read().decode("utf-8", "replace").strip().splitlines()[-_MAX_LINES:]
+        return "\n".join((f"{shlex.join(command)} ended with status {code}", *said))

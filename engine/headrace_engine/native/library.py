@@ -12,16 +12,17 @@ import os
 import stat
 import struct
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace_engine.native import compiler, processor
-from headrace_engine.native.compiler import CannotCompile, Compiler
+from headrace_engine.native.compiler import CannotCompile, Compiler, UnknownFlags
 from headrace_engine.native.processor import Unfit
 
 logger = logging.getLogger(__name__)
 
-ABI = 5  # of the functions that calls.py declares, and sources/library.cpp answers for
+ABI = 6  # of the functions that calls.py declares, and sources/library.cpp answers for
 SOURCES = Path(__file__).with_name("sources")
 SHIPPED = Path(__file__).with_name("built")
 VARIABLE = "HEADRACE_KERNELS"
@@ -37,7 +38,7 @@ class Library:
     Attributes:
         level: What it is compiled for, a key of `compiler.LEVELS`.
         path: Where it was loaded from; one that only this process has is there no longer.
-        origin: How it came to be there, for people.
+        origin: How it came to be there, and why it is of no better level where one was wanted, for people.
         cdll: The library.
     """
 
@@ -74,6 +75,23 @@ class _Wanted:
     timeout_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """Why there is no library of a level.
+
+    Attributes:
+        reason: For who gets none at all, as part of a sentence.
+        brief: The same in a few words, for who gets one of a lower level.
+        is_fault: A compiler is here and did not serve, which is to be warned of where no lower level does.
+        is_final: It was not for the level, so no lower one is worth compiling.
+    """
+
+    reason: str
+    brief: str
+    is_fault: bool
+    is_final: bool
+
+
 @functools.cache
 def library() -> Library | Missing:
     """The library for this process, looked for once; raises what `find` does."""
@@ -83,7 +101,9 @@ def library() -> Library | Missing:
 def find(sources: Path = SOURCES, shipped: Path = SHIPPED, timeout_s: float = compiler.TIMEOUT_S) -> Library | Missing:
     """Find the library for this processor: shipped with the package, in the cache, or compiled now into the cache.
 
-    The cache is $HEADRACE_KERNELS, or headrace/kernels in the user's own.
+    Where there is no compiler for its level, and none of that level is here, it is one of the next lower level. After a
+    compilation that failed none is compiled, but a lower one that is here is taken. The cache is $HEADRACE_KERNELS, or
+    headrace/kernels in the user's own.
 
     Args:
         sources: The directory of the C++ sources.
@@ -97,10 +117,17 @@ def find(sources: Path = SOURCES, shipped: Path = SHIPPED, timeout_s: float = co
     if isinstance(level, Unfit):
         return Missing(level.reason)
     try:
-        wanted = _Wanted(sources, level, compiler.library_name(sources, level), timeout_s)
+        levels = compiler.levels_from(level)
+        wanted = [_Wanted(sources, each, compiler.library_name(sources, each), timeout_s) for each in levels]
     except (CannotCompile, OSError) as error:
         return Missing(str(error))
-    return _shipped(wanted, shipped) or _kept_or_compiled(wanted)
+    lacks: list[_Lack] = []
+    for each in wanted:
+        found = _shipped(each, shipped) or _kept_or_compiled(each, lacks)
+        if isinstance(found, Library):
+            return _lowered(found, lacks)
+        lacks.append(found)
+    return _missing(lacks)
 
 
 def cache_folder() -> Path:
@@ -163,12 +190,17 @@ def _shipped(wanted: _Wanted, shipped: Path) -> Library | None:
         return None
 
 
-def _kept_or_compiled(wanted: _Wanted) -> Library | Missing:
+def _kept_or_compiled(wanted: _Wanted, lacks: Sequence[_Lack]) -> Library | _Lack:
+    folder, why_not = None, ""
     try:
         folder = cache_folder()
     except Untrusted as error:
-        return _compiled(wanted, None, str(error))
-    return _kept(wanted, folder) or _compiled(wanted, folder, "")
+        why_not = str(error)
+    if folder is not None and (kept := _kept(wanted, folder)):
+        return kept
+    if lacks and lacks[-1].is_final:
+        return lacks[-1]
+    return _compiled(wanted, folder, why_not)
 
 
 def _kept(wanted: _Wanted, folder: Path) -> Library | None:
@@ -186,24 +218,32 @@ def _kept(wanted: _Wanted, folder: Path) -> Library | None:
         return None
 
 
-def _compiled(wanted: _Wanted, folder: Path | None, why_not: str) -> Library | Missing:
-    """Compile into the cache, or where there is none, into a folder that goes as soon as the library is loaded."""
+def _compiled(wanted: _Wanted, folder: Path | None, why_not: str) -> Library | _Lack:
     try:
         tool = compiler.find_compiler()
     except CannotCompile as error:
-        return Missing(f"no compiled kernels came with the package, and {error}")
+        reason = f"no compiled kernels came with the package, and {error}"
+        return _Lack(reason, f"no C++ compiler for {wanted.level} was found", is_fault=False, is_final=False)
     try:
-        if folder is not None:
-            try:
-                return _compile(wanted, folder, tool, f"kept in {folder}")
-            except (OSError, NotLoadable) as error:
-                why_not = f"it cannot be kept in {folder} ({error})"
-        with tempfile.TemporaryDirectory(prefix="headrace-") as temporary:
-            return _compile(wanted, Path(temporary), tool, f"for this process alone: {why_not}")
+        compiler.check_flags(tool, wanted.level, min(wanted.timeout_s, compiler.CHECK_TIMEOUT_S))
+        return _compile_somewhere(wanted, folder, tool, why_not)
+    except UnknownFlags as error:
+        reason = f"the CPU kernels cannot be compiled: {error}"
+        return _Lack(reason, f"{tool} does not know {wanted.level}", is_fault=True, is_final=False)
     except (CannotCompile, NotLoadable, OSError) as error:
         reason = f"the CPU kernels cannot be compiled: {error}"
-        logger.warning("torch's own kernels run, as %s", reason)
-        return Missing(reason)
+        return _Lack(reason, f"compiling for {wanted.level} failed", is_fault=True, is_final=True)
+
+
+def _compile_somewhere(wanted: _Wanted, folder: Path | None, tool: Compiler, why_not: str) -> Library:
+    """Compile into the cache, or where there is none, into a folder that goes as soon as the library is loaded."""
+    if folder is not None:
+        try:
+            return _compile(wanted, folder, tool, f"kept in {folder}")
+        except (OSError, NotLoadable) as error:
+            why_not = f"it cannot be kept in {folder} ({error})"
+    with tempfile.TemporaryDirectory(prefix="headrace-") as temporary:
+        return _compile(wanted, Path(temporary), tool, f"for this process alone: {why_not}")
 
 
 def _compile(wanted: _Wanted, folder: Path, tool: Compiler, where: str) -> Library:
@@ -211,6 +251,28 @@ def _compile(wanted: _Wanted, folder: Path, tool: Compiler, where: str) -> Libra
     path = folder / wanted.name
     compiler.compile(wanted.sources, wanted.level, path, tool, wanted.timeout_s)
     return Library(wanted.level, path, f"compiled here with {tool}, {where}", load(path))
+
+
+def _lowered(found: Library, lacks: Sequence[_Lack]) -> Library:
+    """Say why it is of no better level, if it is not of the best."""
+    if not lacks:
+        return found
+    cause = _cause(lacks)
+    severity, why = (logging.WARNING, cause.reason) if cause.is_final else (logging.INFO, cause.brief)
+    logger.log(severity, "the CPU kernels are those for %s: %s", found.level, why)
+    return replace(found, origin=f"{found.origin}; {cause.brief}")
+
+
+def _missing(lacks: Sequence[_Lack]) -> Missing:
+    cause = _cause(lacks)
+    if cause.is_fault:
+        logger.warning("torch's own kernels run, as %s", cause.reason)
+    return Missing(cause.reason)
+
+
+def _cause(lacks: Sequence[_Lack]) -> _Lack:
+    """What ended the search, or else why there is none of the best level."""
+    return lacks[-1] if lacks[-1].is_final else lacks[0]
 
 
 def _cache_path() -> Path:

@@ -21,6 +21,7 @@ NONE = "none"
 _AVX2 = ("avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "abm")
 _AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _NEEDS: Mapping[str, tuple[str, ...]] = {
+    "avx512fp16": (*_AVX512, "avx512_bf16", "avx512_fp16"),
     "avx512bf16": (*_AVX512, "avx512_bf16"),
     "avx512": _AVX512,
     "avx2": _AVX2,

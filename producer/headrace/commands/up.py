@@ -49,7 +49,7 @@ def up(
     ] = None,
     port: Annotated[int, typer.Option(help="Port of nats-server; -1 takes a free one.")] = 4222,
     workers: Annotated[int, typer.Option(min=1, help="Workers to start; they share this machine's cores.")] = 1,
-    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, or float16 (CPUs).")] = "auto",
 ) -> None:
     """Run nats-server and a worker on this machine, and say how to use them."""
     end_as_ctrl_c()

@@ -20,7 +20,7 @@ class Key:
     Attributes:
         fingerprint: of the model.
         device: what its maker calls it.
-        dtype: of weights and activations, "float32" or "bfloat16".
+        dtype: of weights and activations, "float32", "bfloat16" or "float16".
     """
 
     fingerprint: str

@@ -14,7 +14,7 @@ from headrace_workers.calibration import store
 from headrace_workers.calibration.calibration import Absence, Calibration
 from headrace_workers.calibration.here import Here
 
-_CPU_DTYPES = ("float32", "bfloat16")
+_CPU_DTYPES = ("float32", "float16", "bfloat16")
 
 
 class Loader:

@@ -12,9 +12,9 @@ EXPORT int headrace_attend(int is_bfloat16, const void* query, const void* key, 
                            long num_sequences, long num_heads, long num_kv_heads, long head_dim, float scale,
                            int is_causal, long window, int num_threads);
 EXPORT long headrace_panels_size(long inputs, long outputs);
-EXPORT void headrace_pack_panels(const float* weight, float* panels, long inputs, long outputs);
-EXPORT void headrace_linear(const float* rows, const float* panels, const float* bias, float* out, long num_rows,
-                            long inputs, long outputs, int activation, int num_threads);
+EXPORT void headrace_pack_panels(int is_float16, const float* weight, void* panels, long inputs, long outputs);
+EXPORT int headrace_linear(int is_float16, const float* rows, const void* panels, const float* bias, float* out,
+                           long num_rows, long inputs, long outputs, int activation, int num_threads);
 EXPORT int headrace_add_norm(int is_bfloat16, void* rows, const void* residual, const void* weight, const void* bias,
                              float eps, long num_rows, long width, int num_threads);
 EXPORT int headrace_embed(int is_bfloat16, const void* tokens, const int64_t* token_ids, const void* positions,

@@ -1,4 +1,4 @@
-// Layers of BERT (arXiv:1810.04805) in float32, put together from the kernels: models/bert_layer.py says the same.
+// Layers of BERT (arXiv:1810.04805) on rows of float32, put together from the kernels: models/bert_layer.py says the same.
 //
 // For a query of ten tokens, to call each kernel from Python takes as long as two of them compute; and wherever a call
 // returns, other threads of the program may take Python's lock and keep the next one waiting.
@@ -7,8 +7,9 @@
 
 // A linear layer or a normalisation.
 struct Part {
-  const float* weight;  // panels, of a linear layer
-  const float* bias;    // or null
+  const void* weight;  // panels, of a linear layer
+  const float* bias;   // or null
+  int is_float16;      // panels are
 };
 
 struct Layer {
@@ -26,20 +27,21 @@ int run(const Layer& layer, float* rows, float* work, const int32_t* cu_seqlens,
   float *out = attended + num_rows * width, *inner = out + num_rows * width;
 
   auto linear = [&](const Part& part, const float* from, float* to, long inputs, long outputs, int activation) {
-    headrace_linear(from, part.weight, part.bias, to, num_rows, inputs, outputs, activation, num_threads);
+    return headrace_linear(part.is_float16, from, part.weight, part.bias, to, num_rows, inputs, outputs, activation,
+                           num_threads);
   };
   auto add_norm = [&](const Part& part, float* to, const float* residual, float eps) {
     return headrace_add_norm(0, to, residual, part.weight, part.bias, eps, num_rows, width, num_threads);
   };
 
-  linear(layer.qkv, rows, qkv, width, three, 0);
-  int failed = headrace_attend(0, qkv, qkv + width, qkv + 2 * width, attended, three, three, three, cu_seqlens,
-                               num_sequences, layer.num_heads, layer.num_heads, width / layer.num_heads, layer.scale, 0,
-                               -1, num_threads);
-  linear(layer.attended, attended, out, width, width, 0);
+  int failed = linear(layer.qkv, rows, qkv, width, three, 0);
+  failed |= headrace_attend(0, qkv, qkv + width, qkv + 2 * width, attended, three, three, three, cu_seqlens,
+                            num_sequences, layer.num_heads, layer.num_heads, width / layer.num_heads, layer.scale, 0, -1,
+                            num_threads);
+  failed |= linear(layer.attended, attended, out, width, width, 0);
   failed |= add_norm(layer.attended_norm, out, rows, layer.attended_eps);
-  linear(layer.up, out, inner, width, layer.inner, layer.activation);
-  linear(layer.down, inner, rows, layer.inner, width, 0);
+  failed |= linear(layer.up, out, inner, width, layer.inner, layer.activation);
+  failed |= linear(layer.down, inner, rows, layer.inner, width, 0);
   failed |= add_norm(layer.norm, rows, out, layer.eps);
   return failed;
 }

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -20,6 +22,11 @@ typedef uint16_t Halves __attribute__((vector_size(2 * kLanes)));
 
 // Bfloat16: the upper half of a float32.
 typedef uint16_t Bfloat16;
+
+// IEEE 754's float16.
+struct Float16 {
+  uint16_t bits;
+};
 
 #define INLINE inline __attribute__((always_inline))
 // Loops over registers: left rolled, they would go through memory.
@@ -82,6 +89,29 @@ INLINE Floats load(const Bfloat16* from) {
 
 INLINE void store(Bfloat16* to, Floats numbers) {
   Halves stored = narrow(numbers);
+  memcpy(to, &stored, sizeof stored);
+}
+
+// Float16 the processor converts by itself: to the nearest, halves to even, and what is too large to infinity. (All
+// lanes are asked for one by one since GCC 12 warns of its own header where they are not.)
+#if defined(__AVX512F__)
+INLINE Floats from_float16(__m256i halves) { return (Floats)_mm512_maskz_cvtph_ps(0xffff, halves); }
+INLINE __m256i to_float16(Floats numbers) {
+  return _mm512_maskz_cvtps_ph(0xffff, (__m512)numbers, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+INLINE Floats from_float16(__m128i halves) { return (Floats)_mm256_cvtph_ps(halves); }
+INLINE __m128i to_float16(Floats numbers) { return _mm256_cvtps_ph((__m256)numbers, _MM_FROUND_TO_NEAREST_INT); }
+#endif
+
+INLINE Floats load(const Float16* from) {
+  decltype(to_float16(Floats{})) loaded;
+  memcpy(&loaded, from, sizeof loaded);
+  return from_float16(loaded);
+}
+
+INLINE void store(Float16* to, Floats numbers) {
+  auto stored = to_float16(numbers);
   memcpy(to, &stored, sizeof stored);
 }
 
