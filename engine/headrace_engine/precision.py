@@ -18,11 +18,12 @@ from headrace_engine.native.library import Missing
 # One feed-forward product of a small encoder over 128 tokens, about a millisecond. On two machines that both have
 # AVX512-BF16, bf16 ran 4 times as fast as float32 (AMD Zen 5) and half as fast (an Intel Xeon without AMX).
 _TOKENS, _INPUTS, _OUTPUTS = 128, 384, 1536
-_TRIES = 40
+_ROUNDS, _TRIES = 4, 10
+_FALL_ASLEEP_S = 0.02
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    """The format that `config.dtype` comes to; on a CPU "auto" takes less than 100 ms to measure, with the threads set.
+    """The format that `config.dtype` comes to; on a CPU "auto" is measured, in a fifth of a second.
 
     Raises:
         Misconfigured: float16 is asked for and cannot be had there, or $HEADRACE_KERNELS_LEVEL is none of this
@@ -53,12 +54,15 @@ def faster(*dtypes: torch.dtype) -> torch.dtype:
     products = {dtype: pack(torch.ones(_OUTPUTS, _INPUTS, dtype=row_dtype(dtype)), dtype) for dtype in dtypes}
     ours = [dtype for dtype, product in products.items() if isinstance(product, Panels)]
     seconds = dict.fromkeys(dtypes, math.inf)
-    # Torch's threads stay awake for a while after a product and would take a core from ours, so they come last; within
-    # a group in turn, so that a neighbour disturbs all alike. The least counts: nothing speeds a product up.
-    for group in (ours, [dtype for dtype in dtypes if dtype not in ours]):
-        for _ in range(_TRIES):
-            for dtype in group:
-                seconds[dtype] = min(seconds[dtype], _seconds(products[dtype], dtype))
+    groups = (ours, [dtype for dtype in dtypes if dtype not in ours])
+    # The least counts, as nothing speeds a product up. A neighbour disturbs all alike if they take turns, and never for
+    # all of the rounds; but torch's threads stay awake for a while and would take a core from ours.
+    for _ in range(_ROUNDS):
+        for group in groups:
+            for _ in range(_TRIES):
+                for dtype in group:
+                    seconds[dtype] = min(seconds[dtype], _seconds(products[dtype], dtype))
+        time.sleep(_FALL_ASLEEP_S)
     return min(dtypes, key=lambda dtype: seconds[dtype])
 
 
