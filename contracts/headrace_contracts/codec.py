@@ -12,9 +12,11 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headrace_contracts.errors import DecodeError, ErrorCode
+from headrace_contracts.limits import MAX_CANCEL_IDS
 from headrace_contracts.messages import (
     VERSION,
     BadItem,
+    Cancel,
     Chunk,
     Dtype,
     ErrorReply,
@@ -90,6 +92,11 @@ class _Reply(Struct, forbid_unknown_fields=True):
     error: _Error | UnsetType = UNSET
 
 
+class _Cancel(Struct, forbid_unknown_fields=True):
+    v: int
+    ids: Annotated[tuple[_Token, ...], Meta(min_length=1, max_length=MAX_CANCEL_IDS)]
+
+
 class _PairTemplate(Struct, forbid_unknown_fields=True):
     prefix: str
     body: str
@@ -124,6 +131,7 @@ class _Spec(Struct, forbid_unknown_fields=True):
 
 _chunks = msgspec.msgpack.Decoder(_Chunk)
 _replies = msgspec.msgpack.Decoder(_Reply)
+_cancels = msgspec.msgpack.Decoder(_Cancel)
 _specs = msgspec.json.Decoder(_Spec)
 _msgpack = msgspec.msgpack.Encoder()
 _json = msgspec.json.Encoder()
@@ -259,6 +267,20 @@ def _result(wire: _Reply) -> Reply:
     )
 
 
+def encode_cancel(cancel: Cancel) -> bytes:
+    """Encode which chunks are given up."""
+    return _msgpack.encode(_Cancel(v=VERSION, ids=cancel.ids))
+
+
+def decode_cancel(data: bytes) -> Cancel:
+    """Decode which chunks are given up.
+
+    Raises:
+        DecodeError: `data` is not such a message of this version.
+    """
+    return Cancel(_decode(_cancels, data).ids)
+
+
 def encode_spec(spec: ModelSpec) -> bytes:
     """Encode a ModelSpec as JSON."""
     fields = {name: getattr(spec, name) for name in ModelSpec.__slots__}
@@ -292,7 +314,7 @@ def _pair_template(wire: _PairTemplate | None) -> PairTemplate | None:
     return PairTemplate(prefix=wire.prefix, body=wire.body, suffix=wire.suffix)
 
 
-_W = TypeVar("_W", _Chunk, _Reply, _Spec)
+_W = TypeVar("_W", _Chunk, _Reply, _Cancel, _Spec)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[_W] | msgspec.json.Decoder[_W], data: bytes) -> _W:

@@ -17,6 +17,8 @@ _REPLY_OVERHEAD = 1024
 # [index, code, text] of a bad item, its text cut by the worker.
 MAX_BAD_TEXT = 120
 _BAD_ITEM = MAX_BAD_TEXT + 40
+# Ids in one message of hr.cancel: far below the max_payload of any server.
+MAX_CANCEL_IDS = 1000
 
 
 def max_message_bytes(max_chunk_tokens: int, max_chunk_items: int) -> int:

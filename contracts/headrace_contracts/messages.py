@@ -237,3 +237,14 @@ class ModelSpec:
     max_chunk_tokens: int
     max_chunk_items: int
     shards: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Chunks that nobody waits for any more.
+
+    Attributes:
+        ids: of the chunks, 1 to MAX_CANCEL_IDS.
+    """
+
+    ids: tuple[str, ...]

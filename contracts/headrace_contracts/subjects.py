@@ -10,7 +10,6 @@ from headrace_contracts.messages import Priority
 
 INBOX_ROOT = "hr.inbox"
 RESULTS_ROOT = "hr.results"
-CANCEL = "hr.cancel"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,6 +53,11 @@ def batch(model: str, job: str) -> str:
 def batch_all(model: str) -> str:
     """All jobs of a model."""
     return f"hr.batch.{model_name(model)}.>"
+
+
+def cancel(model: str) -> str:
+    """Where callers say which chunks of a model they wait for no longer; core NATS, kept by nobody."""
+    return f"hr.cancel.{model_name(model)}"
 
 
 def results(job: str, shard: int = 0) -> str:

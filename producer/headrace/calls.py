@@ -107,6 +107,7 @@ class Calls:
         """Publish one chunk and take in its reply."""
         reply = await self._exchange.ask(
             Outgoing(
+                model=chunk.model,
                 subject=self._subject(chunk.model, shards, priority),
                 body=encode_chunk(chunk),
                 chunk_id=chunk.id,

@@ -63,7 +63,8 @@ class Client:
         return client
 
     async def close(self) -> None:
-        """Close the connection; calls that still wait raise ConnectionFailed."""
+        """Close the connection; calls that still wait raise ConnectionFailed, and the fleet drops their work."""
+        await self._exchange.give_up()
         with contextlib.suppress(OSError):  # it was lost already
             await self._nats.close()
         self._exchange.close()

@@ -2,12 +2,15 @@
 
 Knows the inbox, the PubAck that says a chunk is stored, and when to publish it again: under the same message id while
 no PubAck came, under a new one after a reconnection, when both chunk and reply may be lost. A second copy is harmless:
-the first reply wins. Does not know models or texts.
+the first reply wins. What a caller gives up is cancelled. Does not know texts, nor what a model is but a name.
 """
 
 import asyncio
+import contextlib
 import json
 import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
@@ -15,6 +18,7 @@ from typing import TypeAlias
 
 from headrace_contracts import (
     PRIORITIES,
+    Cancel,
     DecodeError,
     Envelope,
     ErrorCode,
@@ -22,9 +26,12 @@ from headrace_contracts import (
     Priority,
     Reply,
     decode_reply,
+    encode_cancel,
+    subjects,
     topology,
 )
 from headrace_contracts.connection import Link
+from headrace_contracts.limits import MAX_CANCEL_IDS
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
@@ -75,6 +82,7 @@ class Outgoing:
     """A chunk ready to be published.
 
     Attributes:
+        model: whom it is for.
         subject: where to.
         body: the encoded chunk.
         chunk_id: its id; message ids are made of it.
@@ -83,12 +91,22 @@ class Outgoing:
         deadline: after which nobody waits.
     """
 
+    model: str
     subject: str
     body: bytes
     chunk_id: str
     tokens: int
     priority: Priority
     deadline: Deadline
+
+
+@dataclass(slots=True)
+class _Call:
+    """A chunk that somebody waits for."""
+
+    chunk: Outgoing
+    events: "asyncio.Queue[Event]"
+    is_published: bool = False
 
 
 class Exchange:
@@ -99,7 +117,7 @@ class Exchange:
         self._link = link
         self._inbox = f"{inbox}.{_INBOX}"
         self._numbers = count()
-        self._calls: dict[str, asyncio.Queue[Event]] = {}
+        self._calls: dict[str, _Call] = {}
         # Each class has its own: a long batch call must not hold up a query of the same client.
         self._windows = {priority: asyncio.Semaphore(_WINDOW) for priority in PRIORITIES}
         link.on_up = lambda: self._tell_all(Outcome.LOST)
@@ -110,6 +128,10 @@ class Exchange:
         await self._nats.subscribe(
             f"{self._inbox}.*.*", cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0
         )
+
+    async def give_up(self) -> None:
+        """Cancel what has no reply yet, as far as the connection allows."""
+        await self._cancel(call.chunk for call in self._calls.values() if call.is_published)
 
     def close(self) -> None:
         """End all calls that wait; they raise ConnectionFailed."""
@@ -126,21 +148,27 @@ class Exchange:
             ConnectionFailed: the client was closed.
         """
         number = str(next(self._numbers))
-        events = self._calls[number] = asyncio.Queue()
+        call = self._calls[number] = _Call(chunk, asyncio.Queue())
         try:
             async with asyncio.timeout_at(chunk.deadline.loop_s), self._windows[chunk.priority]:
-                return await self._insist(chunk, number, events)
+                return await self._insist(call, number)
         except TimeoutError:
             raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
+        except asyncio.CancelledError:
+            if call.is_published:
+                await self._cancel([chunk])
+            raise
         finally:
             del self._calls[number]
 
-    async def _insist(self, chunk: Outgoing, number: str, events: "asyncio.Queue[Event]") -> Reply | ErrorReply:
+    async def _insist(self, call: _Call, number: str) -> Reply | ErrorReply:
         """Publish until there is a reply."""
+        chunk, events = call.chunk, call.events
         copy, pause = 0, _FIRST_PAUSE_S
         while True:
             await self._link.up.wait()
             _forget_losses(events)
+            call.is_published = True
             outcome = await self._publish(chunk, number, copy) or await _outcome(events, chunk.priority)
             if isinstance(outcome, (Reply, ErrorReply)):
                 return outcome
@@ -174,23 +202,36 @@ class Exchange:
             return Outcome.MISSING
         return None
 
+    async def _cancel(self, chunks: Iterable[Outgoing]) -> None:
+        """Tell the workers not to run them; who does not hear it computes for nobody."""
+        by_model: dict[str, list[str]] = defaultdict(list)
+        for chunk in chunks:
+            by_model[chunk.model].append(chunk.chunk_id)
+        with contextlib.suppress(NatsError, OSError):
+            for model, ids in by_model.items():
+                for some in _portions(ids, MAX_CANCEL_IDS):
+                    await self._nats.publish(subjects.cancel(model), encode_cancel(Cancel(some)))
+
     async def _on_message(self, message: Msg) -> None:
         _, number, kind = message.subject.rsplit(".", 2)
-        events = self._calls.get(number)
-        if events is None:
+        call = self._calls.get(number)
+        if call is None:
             return  # a second copy's reply, or nobody waits any more
         event = _read_ack(message) if kind == "a" else _read_reply(message)
-        events.put_nowait(event)
+        call.events.put_nowait(event)
 
     def _tell_all(self, outcome: Outcome) -> None:
-        for events in self._calls.values():
-            events.put_nowait(outcome)
+        for call in self._calls.values():
+            call.events.put_nowait(outcome)
 
     def _diagnosis(self, chunk: Outgoing) -> str:
         if not self._nats.is_connected:
             return "no reply in time: the connection to nats-server was lost and is not back; see whether it runs"
-        model = chunk.subject.split(".")[2]
-        return f"no reply in time: allow more, or see whether workers for {model} run and keep up"
+        return f"no reply in time: allow more, or see whether workers for {chunk.model} run and keep up"
+
+
+def _portions(ids: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(ids[start : start + size]) for start in range(0, len(ids), size))
 
 
 def _forget_losses(events: "asyncio.Queue[Event]") -> None:

@@ -5,6 +5,7 @@ from headrace_contracts import (
     DTYPES,
     TASKS,
     BadItem,
+    Cancel,
     Chunk,
     Envelope,
     ErrorCode,
@@ -103,6 +104,9 @@ def results(draw: st.DrawFn) -> Reply:
 errors = st.builds(
     ErrorReply, id=st.just("") | tokens, code=codes, text=texts, retry_ms=st.none() | uints, worker=tokens
 )
+
+
+cancels = st.builds(Cancel, st.lists(tokens, min_size=1, max_size=20).map(tuple))
 
 
 # No brace of ours in the texts between: each placeholder stands where it is put, once.

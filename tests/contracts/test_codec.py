@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from headrace_contracts import (
+    Cancel,
     Chunk,
     DecodeError,
     ErrorReply,
@@ -16,21 +17,24 @@ from headrace_contracts import (
     Options,
     PairTemplate,
     Reply,
+    decode_cancel,
     decode_chunk,
     decode_reply,
     decode_spec,
+    encode_cancel,
     encode_chunk,
     encode_reply,
     encode_spec,
 )
+from headrace_contracts.limits import MAX_CANCEL_IDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .strategies import chunks, errors, noise, patient, results, specs
+from .strategies import cancels, chunks, errors, noise, patient, results, specs
 
-Message: TypeAlias = Chunk | Reply | ErrorReply | ModelSpec
+Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | ModelSpec
 Decode: TypeAlias = Callable[[bytes], Message]
-DECODERS: tuple[Decode, ...] = (decode_chunk, decode_reply, decode_spec)
+DECODERS: tuple[Decode, ...] = (decode_chunk, decode_reply, decode_cancel, decode_spec)
 MIB = 1024 * 1024
 CHUNK = Chunk(
     id="c1",
@@ -45,12 +49,16 @@ CHUNK = Chunk(
 def encode(message: Message) -> bytes:
     if isinstance(message, Chunk):
         return encode_chunk(message)
+    if isinstance(message, Cancel):
+        return encode_cancel(message)
     return encode_spec(message) if isinstance(message, ModelSpec) else encode_reply(message)
 
 
 def decoder_of(message: Message) -> Decode:
     if isinstance(message, Chunk):
         return decode_chunk
+    if isinstance(message, Cancel):
+        return decode_cancel
     return decode_spec if isinstance(message, ModelSpec) else decode_reply
 
 
@@ -82,7 +90,7 @@ def peak_of(decode: Decode, data: bytes) -> int:
         tracemalloc.stop()
 
 
-any_message = st.one_of(chunks(max_items=4, max_length=4), results(), errors, specs())
+any_message = st.one_of(chunks(max_items=4, max_length=4), results(), errors, cancels, specs())
 
 # -- round trips
 
@@ -103,6 +111,19 @@ def test_a_result_comes_back_bit_for_bit(reply: Reply) -> None:
 @given(errors)
 def test_an_error_comes_back_as_it_was(reply: ErrorReply) -> None:
     assert decode_reply(encode_reply(reply)) == reply
+
+
+@patient
+@given(cancels)
+def test_a_cancel_comes_back_as_it_was(cancel: Cancel) -> None:
+    assert decode_cancel(encode_cancel(cancel)) == cancel
+
+
+def test_a_cancel_of_more_ids_than_the_limit_is_refused() -> None:
+    ids = tuple(f"c{number}" for number in range(MAX_CANCEL_IDS + 1))
+    assert decode_cancel(encode_cancel(Cancel(ids[1:]))).ids == ids[1:]
+    with pytest.raises(DecodeError, match=f"length <= {MAX_CANCEL_IDS}"):
+        decode_cancel(encode_cancel(Cancel(ids)))
 
 
 @patient

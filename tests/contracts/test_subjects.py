@@ -30,7 +30,7 @@ def every_subject(model: str, word: str, shard: int) -> list[str]:
         subjects.control(word),
         subjects.inbox(word),
         *(subjects.dead(model, priority) for priority in PRIORITIES),
-        subjects.CANCEL,
+        subjects.cancel(model),
     ]
 
 
@@ -85,7 +85,7 @@ def test_subjects_are_spelled_as_the_contract_says() -> None:
         "hr.inbox.x-1",
         "hr.dead.minilm.online",
         "hr.dead.minilm.batch",
-        "hr.cancel",
+        "hr.cancel.minilm",
     ]
     assert subjects.batch_all("minilm") == "hr.batch.minilm.>"
     assert subjects.online_stream("minilm", 3) == "HR_ONLINE_minilm_3"

@@ -7,20 +7,23 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 from headrace_contracts import (
+    Cancel,
     Chunk,
     DecodeError,
     ErrorReply,
     ModelSpec,
     Reply,
+    decode_cancel,
     decode_chunk,
     decode_reply,
     decode_spec,
+    encode_cancel,
     encode_chunk,
     encode_reply,
     encode_spec,
 )
 
-Message: TypeAlias = Chunk | Reply | ErrorReply | ModelSpec
+Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | ModelSpec
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 VECTORS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((CONTRACTS / "vectors").glob("*.json"))}
@@ -35,6 +38,8 @@ def decode(vector: dict[str, Any]) -> Message:
             return decode_chunk(data)
         case "reply":
             return decode_reply(data)
+        case "cancel":
+            return decode_cancel(data)
         case _:
             return decode_spec(data)
 
@@ -42,6 +47,8 @@ def decode(vector: dict[str, Any]) -> Message:
 def encode(message: Message) -> bytes:
     if isinstance(message, Chunk):
         return encode_chunk(message)
+    if isinstance(message, Cancel):
+        return encode_cancel(message)
     return encode_spec(message) if isinstance(message, ModelSpec) else encode_reply(message)
 
 
@@ -55,6 +62,8 @@ def fields_of(message: Message) -> dict[str, Any]:
         case ErrorReply():
             error = {"code": message.code, "text": message.text, "retry_ms": message.retry_ms}
             return {"v": 1, "id": message.id, "worker": message.worker, "error": present(error)}
+        case Cancel():
+            return {"v": 1, "ids": list(message.ids)}
         case ModelSpec():
             fields = {name: getattr(message, name) for name in ModelSpec.__slots__}
             lists = {"tasks": list(message.tasks), "dtypes": list(message.dtypes)}
@@ -108,7 +117,7 @@ def present(fields: dict[str, Any]) -> dict[str, Any]:
 
 def test_there_are_vectors_of_every_kind_and_each_is_named_for_its_file() -> None:
     assert {VECTORS[name]["kind"] for name in VALID} == {VECTORS[name]["kind"] for name in INVALID}
-    assert {vector["kind"] for vector in VECTORS.values()} == {"chunk", "reply", "spec"}
+    assert {vector["kind"] for vector in VECTORS.values()} == {"chunk", "reply", "cancel", "spec"}
     assert all(vector["name"] == name for name, vector in VECTORS.items())
     assert all(name.startswith("invalid_") for name in INVALID)
     assert set(VALID).isdisjoint(INVALID)

@@ -260,5 +260,5 @@ async def test_work_whose_deadline_passed_never_reaches_the_device(
             await client.embed("a zebra", timeout=0.3, priority=priority)  # type: ignore[arg-type]
         engine.release()
         await first
-        await until(lambda: worker.counters.refused == 1, "the late one is refused")
+        await until(lambda: worker.counters.expired == 1, "the late one is refused")
     assert not any(POISON_ID in step for step in engine.steps)

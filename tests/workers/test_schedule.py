@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 @dataclass(frozen=True, eq=False)
 class Item:
     num_tokens: int
-    deadline_ms: int | None = None
 
 
 STEP = 100
@@ -103,22 +102,33 @@ def test_parts_of_a_failed_step_run_alone_and_let_others_in_between() -> None:
     assert run_step(queues) == halves[1]
 
 
-def test_suspects_take_turns_with_the_rest_and_expire_like_it() -> None:
+def test_suspects_take_turns_with_the_rest_and_are_dropped_like_it() -> None:
     queues, online = scheduler(), [Item(60) for _ in range(3)]
     for number in range(4):
-        queues.push_apart((Item(number + 1, deadline_ms=number),))
+        queues.push_apart((Item(number + 1),))
     for item in online:
         queues.push("online", item)
-    assert [item.num_tokens for item in queues.drop_expired(now_ms=0)] == [1]
+    assert [item.num_tokens for item in queues.drop(lambda item: item.num_tokens == 1)] == [1]
     assert [[item.num_tokens for item in run_step(queues)] for _ in range(6)] == [[2], [60], [3], [60], [4], [60]]
 
 
-def test_expired_work_is_taken_out_and_the_rest_keeps_its_order() -> None:
-    queues, items = scheduler(), [Item(10, None), Item(10, 5), Item(10, 50)]
+def test_unwanted_work_is_taken_out_and_the_rest_keeps_its_order() -> None:
+    queues, items = scheduler(), [Item(10), Item(20), Item(30)]
     for item in items:
         queues.push("online", item)
-    assert queues.drop_expired(now_ms=5) == [items[1]]
+    assert queues.drop(lambda item: item.num_tokens == 20) == [items[1]]
+    assert queues.drop(lambda item: item.num_tokens == 20) == []
     assert run_step(queues) == (items[0], items[2])
+
+
+def test_what_was_planned_and_is_unwanted_since_is_in_no_later_plan() -> None:
+    queues, items = scheduler(), [Item(10), Item(20)]
+    queues.push("online", items[0])
+    queues.push("batch", items[1])
+    early = queues.plan()
+    assert queues.drop(lambda item: item is items[0]) == [items[0]]
+    assert queues.plan() != early
+    assert run_step(queues) == (items[1],)
 
 
 def test_clear_returns_all_that_is_queued() -> None:

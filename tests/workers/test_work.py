@@ -38,13 +38,20 @@ def chunk(spec: ModelSpec, *lengths: int, **changes: Any) -> Chunk:
 
 
 def accepted(
-    sent: Chunk, spec: ModelSpec, *, count: int = 1, deadline_ms: int | None = None, ack_subject: str | None = None
+    sent: Chunk,
+    spec: ModelSpec,
+    *,
+    count: int = 1,
+    deadline_ms: int | None = None,
+    ack_subject: str | None = None,
+    given_up: tuple[str, ...] = (),
 ) -> Work:
     """Accept it from its `count`-th delivery, of 10, at 1000 ms."""
     headers = Envelope(reply_to="hr.inbox.test.r", tokens=sent.num_tokens, deadline_ms=deadline_ms).to_headers()
     place = ack_subject or f"$JS.ACK.HR_ONLINE_m_0.workers.{count}.1.1.1700000000000000000.0"
     message = Msg(NatsClient(), "hr.online.m.0", place, encode_chunk(sent), headers)
-    return accept(Delivery(message, "online", lambda _: None), spec, max_deliveries=10, now_ms=1000)
+    delivery = Delivery(message, "online", lambda _: None)
+    return accept(delivery, spec, max_deliveries=10, now_ms=1000, given_up=given_up)
 
 
 def test_all_of_a_good_chunk_may_run(scorer: ModelSpec) -> None:
@@ -54,10 +61,20 @@ def test_all_of_a_good_chunk_may_run(scorer: ModelSpec) -> None:
 
 
 def test_work_is_dead_from_the_moment_of_its_deadline(embedder: ModelSpec) -> None:
-    assert accepted(chunk(embedder, 3), embedder, deadline_ms=1001).deadline_ms == 1001
+    work = accepted(chunk(embedder, 3), embedder, deadline_ms=1001)
+    assert (work.is_late(1000), work.is_late(1001)) == (False, True)
+    assert not accepted(chunk(embedder, 3), embedder).is_late(1e15)
     with pytest.raises(Refused, match="its deadline passed before it could run: allow more time") as caught:
         accepted(chunk(embedder, 3), embedder, deadline_ms=1000)
     assert (caught.value.code, caught.value.chunk_id) == (ErrorCode.EXPIRED, "chunk-1")
+    assert not caught.value.is_poison
+
+
+def test_what_its_caller_gave_up_is_not_accepted(embedder: ModelSpec) -> None:
+    assert accepted(chunk(embedder, 3), embedder, given_up=("another",)).num_tokens == 3
+    with pytest.raises(Refused, match="its caller gave it up before it could run") as caught:
+        accepted(chunk(embedder, 3), embedder, given_up=("chunk-1",), deadline_ms=1)
+    assert (caught.value.code, caught.value.chunk_id) == (ErrorCode.CANCELLED, "chunk-1")
     assert not caught.value.is_poison
 
 

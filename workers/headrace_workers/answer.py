@@ -111,7 +111,16 @@ class Answers:
             reply_to = headers.reply_to(delivery.headers)
         poison = refused if refused.is_poison else None
         if await self._answer(delivery, reply_to, encode_reply(reply), poison=poison):
-            self._counters.refused += 1
+            self._count(refused.code)
+
+    def _count(self, code: ErrorCode) -> None:
+        match code:
+            case ErrorCode.EXPIRED:
+                self._counters.expired += 1
+            case ErrorCode.CANCELLED:
+                self._counters.cancelled += 1
+            case _:
+                self._counters.refused += 1
 
     def stop_waiting(self) -> None:
         """Wait for room in the results no longer: the worker must end."""

@@ -115,9 +115,11 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     except asyncio.CancelledError:
         raise typer.Exit(_INTERRUPTED) from None
     logger.info(
-        "drained: %d chunks answered, %d refused, %d given back",
+        "drained: %d chunks answered, %d refused, %d expired, %d cancelled, %d given back",
         counters.answered,
         counters.refused,
+        counters.expired,
+        counters.cancelled,
         counters.given_back,
     )
 

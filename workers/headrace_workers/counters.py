@@ -13,7 +13,9 @@ class Counters:
     Attributes:
         delivered: messages that came in.
         answered: chunks whose result was sent.
-        refused: chunks that were answered with an error.
+        refused: chunks that were answered with an error, for another reason than the next two.
+        expired: chunks whose deadline passed before they could run.
+        cancelled: chunks that their callers gave up before they could run.
         dead_lettered: messages kept in HR_DEAD; also counted as refused.
         given_back: messages nak'ed by a drain.
         abandoned: messages that could be neither answered nor given back; the broker redelivers them.
@@ -27,6 +29,8 @@ class Counters:
     delivered: int = 0
     answered: int = 0
     refused: int = 0
+    expired: int = 0
+    cancelled: int = 0
     dead_lettered: int = 0
     given_back: int = 0
     abandoned: int = 0

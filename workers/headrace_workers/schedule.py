@@ -1,11 +1,12 @@
 """What runs next: first come, first served inside a class, filled by tokens, online first, batch never below its floor.
 
-Pure and without a clock of its own. Does not know NATS, asyncio or the engine; a work item only needs to say how many
-tokens it has and when it expires. Why no cleverer order: at encoder sizes the time of a step is nearly linear in its
+Pure and without a clock. Does not know NATS, asyncio or the engine; a work item only needs to say how many tokens it
+has. Why no cleverer order: at encoder sizes the time of a step is nearly linear in its
 tokens, so there is nothing to gain by one (ops/decisions/0007).
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -19,11 +20,6 @@ class Item(Protocol):
     @property
     def num_tokens(self) -> int:
         """Tokens that it adds to a step; at most the step budget."""
-        ...
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """Unix ms after which nobody waits for it."""
         ...
 
 
@@ -118,19 +114,16 @@ class Scheduler(Generic[W]):
         if not self._queues["batch"]:
             self._owed = 0.0
 
-    def drop_expired(self, now_ms: float) -> list[W]:
-        """Take out and return what nobody waits for any more."""
-
-        def is_expired(work: W) -> bool:
-            return work.deadline_ms is not None and work.deadline_ms <= now_ms
-
-        expired = [work for queue in (*self._queues.values(), *self._apart) for work in queue if is_expired(work)]
-        if expired:
+    def drop(self, is_unwanted: Callable[[W], bool]) -> list[W]:
+        """Take out and return what is not to run any more."""
+        unwanted = [work for queue in (*self._queues.values(), *self._apart) for work in queue if is_unwanted(work)]
+        if unwanted:
+            gone = set(map(id, unwanted))
             for priority, queue in self._queues.items():
-                self._queues[priority] = deque(work for work in queue if not is_expired(work))
-            parts = [tuple(work for work in part if not is_expired(work)) for part in self._apart]
+                self._queues[priority] = deque(work for work in queue if id(work) not in gone)
+            parts = [tuple(work for work in part if id(work) not in gone) for part in self._apart]
             self._apart = deque(part for part in parts if part)
-        return expired
+        return unwanted
 
     def clear(self) -> list[W]:
         """Take out and return everything."""

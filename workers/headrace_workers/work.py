@@ -4,6 +4,7 @@ Knows the limits of the model and which error code each breach gets. Does not kn
 answer.py sends it. Bad items are set aside here, so that one of them never fails the others.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TypeVar
@@ -56,20 +57,28 @@ class Work:
     bad: tuple[BadItem, ...]
     num_tokens: int
 
-    @property
-    def deadline_ms(self) -> int | None:
-        """Unix ms after which nobody waits for it."""
-        return self.envelope.deadline_ms
+    def is_late(self, now_ms: float) -> bool:
+        """Whether its deadline passed."""
+        return _is_late(self.envelope, now_ms)
 
 
-def accept(delivery: Delivery, spec: ModelSpec, *, max_deliveries: int, now_ms: float) -> Work:
+def accept(
+    delivery: Delivery, spec: ModelSpec, *, max_deliveries: int, now_ms: float, given_up: Container[str] = ()
+) -> Work:
     """Check a delivery against the model's limits.
+
+    Args:
+        delivery: what came in.
+        spec: of the model.
+        max_deliveries: a chunk that was delivered more often is poison.
+        now_ms: unix ms.
+        given_up: ids of chunks that nobody waits for any more.
 
     Raises:
         Refused: nothing of it can run.
     """
     try:
-        return _accept(delivery, spec, max_deliveries, now_ms)
+        return _accept(delivery, spec, max_deliveries, now_ms, given_up)
     except DecodeError as error:
         raise Refused(ErrorCode.INVALID, str(error), is_poison=True) from None
     except Refused:
@@ -79,10 +88,12 @@ def accept(delivery: Delivery, spec: ModelSpec, *, max_deliveries: int, now_ms: 
         raise Refused(ErrorCode.INTERNAL, f"This is a bug: {error!r}", is_poison=True) from error
 
 
-def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: float) -> Work:
+def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: float, given_up: Container[str]) -> Work:
     envelope = Envelope.from_headers(delivery.headers)
     chunk = decode_chunk(delivery.body)
-    if envelope.deadline_ms is not None and envelope.deadline_ms <= now_ms:
+    if chunk.id in given_up:
+        raise cancelled(chunk.id)
+    if _is_late(envelope, now_ms):
         raise expired(chunk.id)
     if delivery.count > max_deliveries:
         text = (
@@ -103,6 +114,15 @@ def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: fl
         bad=bad,
         num_tokens=int(chunk.lengths[runnable].sum()) if bad else chunk.num_tokens,
     )
+
+
+def _is_late(envelope: Envelope, now_ms: float) -> bool:
+    return envelope.deadline_ms is not None and envelope.deadline_ms <= now_ms
+
+
+def cancelled(chunk_id: str) -> Refused:
+    """The refusal of work that its caller gave up."""
+    return Refused(ErrorCode.CANCELLED, "its caller gave it up before it could run", chunk_id=chunk_id)
 
 
 def expired(chunk_id: str) -> Refused:

@@ -11,8 +11,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import numpy as np
-from headrace_contracts import ErrorCode, ModelSpec, Priority, Usage, limits, subjects
+from headrace_contracts import (
+    DecodeError,
+    ErrorCode,
+    ModelSpec,
+    Priority,
+    Usage,
+    decode_cancel,
+    limits,
+    subjects,
+)
 from headrace_engine import BatchError, RaggedBatch
+from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from headrace_workers.answer import Answers
@@ -21,13 +31,14 @@ from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
 from headrace_workers.errors import DeviceFailed, WorkerError
+from headrace_workers.given_up import GivenUp
 from headrace_workers.hold import Hold
 from headrace_workers.lane import Lane, StepResult, is_out_of_memory
 from headrace_workers.pull import Puller, PullHooks, PullLimits
 from headrace_workers.purse import Purse
 from headrace_workers.schedule import Plan, Scheduler
 from headrace_workers.spec import Budgets
-from headrace_workers.work import Refused, Work, accept, expired, prepare
+from headrace_workers.work import Refused, Work, accept, cancelled, expired, prepare
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +104,7 @@ class Worker:
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
         self._pullers = self._make_pullers(budgets)
+        self._given_up = GivenUp()
         self._no_more = False
         self._link.on_down, self._link.on_up = self._on_down, self._on_up
 
@@ -104,6 +116,7 @@ class Worker:
         """
         try:
             async with asyncio.TaskGroup() as self._tasks:
+                await self._nats.subscribe(subjects.cancel(self.spec.name), cb=self._on_cancel)
                 keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
                 stepping = self._tasks.create_task(self._run_steps())
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
@@ -157,7 +170,13 @@ class Worker:
         """Queue what came in, or refuse it."""
         self._hold.add(delivery)
         try:
-            work = accept(delivery, self.spec, max_deliveries=self._config.max_deliveries, now_ms=_now_ms())
+            work = accept(
+                delivery,
+                self.spec,
+                max_deliveries=self._config.max_deliveries,
+                now_ms=_now_ms(),
+                given_up=self._given_up,
+            )
         except Refused as refused:
             self._tasks.create_task(self._answers.refuse(delivery, refused))
             return
@@ -169,6 +188,15 @@ class Worker:
         else:
             self._scheduler.push(delivery.priority, work)
         self._arrived.set()
+
+    async def _on_cancel(self, message: Msg) -> None:
+        """Callers gave chunks up, which may be queued here, on their way, or never come."""
+        try:
+            self._given_up.add(decode_cancel(message.data).ids)
+        except DecodeError as error:
+            logger.debug("a message on %s cannot be read: %s", message.subject, error)
+            return
+        self._arrived.set()  # for what waits to be dropped, and not only when the next one comes
 
     def _on_down(self) -> None:
         """The connection was lost, and with it the open pulls."""
@@ -224,9 +252,14 @@ class Worker:
     def _plan(self) -> Plan[Work] | None:
         if not self._scheduler:
             return None
-        for work in self._scheduler.drop_expired(_now_ms()):
-            self._tasks.create_task(self._answers.refuse(work.delivery, expired(work.chunk.id)))
+        now_ms = _now_ms()
+        for work in self._scheduler.drop(lambda work: self._is_given_up(work) or work.is_late(now_ms)):
+            reason = cancelled if self._is_given_up(work) else expired
+            self._tasks.create_task(self._answers.refuse(work.delivery, reason(work.chunk.id)))
         return self._scheduler.plan()
+
+    def _is_given_up(self, work: Work) -> bool:
+        return work.chunk.id in self._given_up
 
     def _start(self, works: tuple[Work, ...], batch: RaggedBatch) -> Step:
         return Step(
