@@ -15,6 +15,12 @@ from headrace import SyncClient, local
 
 from ..engine.scorers import bert, save_scorer
 
+# Under nohup, whose children have it ignored, SIGHUP is to end nothing.
+_HANG_UP = pytest.param(
+    signal.SIGHUP, marks=pytest.mark.skipif(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="under nohup")
+)
+ENDING = [signal.SIGINT, signal.SIGTERM, _HANG_UP]
+
 
 def run(*arguments: str, fleet: str = "nats://127.0.0.1:1", stdin: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
@@ -131,7 +137,7 @@ def test_one_is_said_in_the_singular(fleet: str, tmp_path: Path) -> None:
     assert "1 of 1 text was longer than the model takes and was cut" in ended.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_up_says_what_to_try_and_drains_when_told_to_stop(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "headrace", "up", "--port", "-1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -176,7 +182,7 @@ def test_the_demo_finds_an_answer_to_each_question() -> None:
     assert "cotton wick" in ended.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_demo_that_is_told_to_stop_stops_what_it_started(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "headrace", "demo"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

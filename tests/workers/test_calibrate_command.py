@@ -100,7 +100,7 @@ def test_what_was_calibrated_without_graphs_can_be_asked_about() -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (("--dtype", "float16"), 2, "dtype='float16' is unknown"),
+        (("--dtype", "half"), 2, "dtype='half' is unknown"),
         (("--device", "tpu"), 2, "device='tpu' is unknown"),
         (("--target-ms", "0"), 2, "--target-ms is 0.0"),
         (("--budget-s", "-1"), 2, "--budget-s is -1.0"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from headrace_engine import Checkpoint, Engine, EngineConfig
 from headrace_engine.attention.select import PUBLISHED
+from headrace_engine.native.calls import Kernels, kernels
 from headrace_workers.calibration import here as here_module
 from headrace_workers.calibration import store
 from headrace_workers.calibration.calibration import Absence, Calibration
@@ -62,8 +63,12 @@ def test_a_cpu_whose_dtype_is_left_open_takes_the_one_that_is_calibrated(dtype: 
     assert (here.key.dtype, here.config.dtype) == (dtype, dtype)
 
 
-def test_a_cpu_with_both_dtypes_calibrated_or_a_dtype_asked_for_by_name_takes_no_other() -> None:
-    for dtype in ("float32", "bfloat16"):
+def dtypes_here() -> tuple[str, ...]:
+    return ("float32", "bfloat16", "float16") if isinstance(kernels(), Kernels) else ("float32", "bfloat16")
+
+
+def test_a_cpu_with_all_dtypes_calibrated_or_a_dtype_asked_for_by_name_takes_no_other() -> None:
+    for dtype in dtypes_here():
         stored(EngineConfig(dtype=dtype))
     measured = Here.of(DEMO_MODEL, AUTO)
     here, found = find(DEMO_MODEL, AUTO)
@@ -75,7 +80,7 @@ def test_a_cpu_with_both_dtypes_calibrated_or_a_dtype_asked_for_by_name_takes_no
 
 
 def test_a_stale_calibration_settles_no_dtype() -> None:
-    for dtype in ("float32", "bfloat16"):
+    for dtype in dtypes_here():
         made = stored(EngineConfig(dtype=dtype))
         store.write(replace(made, conditions=replace(made.conditions, torch="1.0")))
     assert isinstance(find(DEMO_MODEL, AUTO)[1], Absence)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--dtype", "float16"), "dtype='float16' is unknown"),
+        (("--dtype", "half"), "dtype='half' is unknown"),
         (("--device", "tpu"), "device='tpu' is unknown"),
         (("--attention", "flash"), "attention='flash' is unknown"),
         (("--warm-up", "1x"), "warm_up is '1x'"),

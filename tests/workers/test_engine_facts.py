@@ -57,7 +57,7 @@ def test_on_a_cpu_there_is_nothing_to_tune() -> None:
 
 def test_a_calibration_is_for_the_dtype_and_threads_that_are_in_use() -> None:
     here = Here.of(DEMO_MODEL, EngineConfig())
-    assert here.config.dtype == here.key.dtype in {"float32", "bfloat16"}
+    assert here.config.dtype == here.key.dtype in {"float32", "bfloat16", "float16"}
     assert here.conditions.threads >= 1
     made = calibrate(here, Settings(target_ms=100, budget_s=0.2, tune_s=1), lambda _share, _text: None)
     assert (made.key, made.conditions) == (here.key, here.conditions)
