@@ -19,11 +19,11 @@ from headrace_engine.native.library import Missing
 # AVX512-BF16, bf16 ran 4 times as fast as float32 (AMD Zen 5) and half as fast (an Intel Xeon without AMX).
 _TOKENS, _INPUTS, _OUTPUTS = 128, 384, 1536
 _ROUNDS, _TRIES = 4, 10
-_FALL_ASLEEP_S = 0.02
+_FALL_ASLEEP_S = 0.05  # some 16 ms were seen
 
 
 def compute_dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    """The format that `config.dtype` comes to; on a CPU "auto" is measured, in a fifth of a second.
+    """The format that `config.dtype` comes to; on a CPU "auto" is measured, in less than half a second.
 
     Raises:
         Misconfigured: float16 is asked for and cannot be had there, or $HEADRACE_KERNELS_LEVEL is none of this
@@ -52,17 +52,19 @@ def row_dtype(dtype: torch.dtype) -> torch.dtype:
 def faster(*dtypes: torch.dtype) -> torch.dtype:
     """The one in which a linear layer, as it will be computed on the CPU, takes the least time."""
     products = {dtype: pack(torch.ones(_OUTPUTS, _INPUTS, dtype=row_dtype(dtype)), dtype) for dtype in dtypes}
+    rows = {dtype: torch.ones(_TOKENS, _INPUTS, dtype=row_dtype(dtype)) for dtype in dtypes}
     ours = [dtype for dtype, product in products.items() if isinstance(product, Panels)]
-    seconds = dict.fromkeys(dtypes, math.inf)
     groups = (ours, [dtype for dtype in dtypes if dtype not in ours])
-    # The least counts, as nothing speeds a product up. A neighbour disturbs all alike if they take turns, and never for
-    # all of the rounds; but torch's threads stay awake for a while and would take a core from ours.
+    seconds = dict.fromkeys(dtypes, math.inf)
+    # Processor time of all threads, to which a busy neighbour adds little; the least, as nothing speeds a product up.
+    # Torch's threads stay awake for a while after whatever it did, even to make a tensor, and would take a core from
+    # ours, which then seem half as fast as they are.
     for _ in range(_ROUNDS):
+        time.sleep(_FALL_ASLEEP_S)
         for group in groups:
             for _ in range(_TRIES):
                 for dtype in group:
-                    seconds[dtype] = min(seconds[dtype], _seconds(products[dtype], dtype))
-        time.sleep(_FALL_ASLEEP_S)
+                    seconds[dtype] = min(seconds[dtype], _seconds(products[dtype], rows[dtype]))
     return min(dtypes, key=lambda dtype: seconds[dtype])
 
 
@@ -83,8 +85,7 @@ def _worthwhile() -> tuple[torch.dtype, ...]:
     return (torch.float32, torch.bfloat16)
 
 
-def _seconds(product: Product, dtype: torch.dtype) -> float:
-    rows = torch.ones(_TOKENS, _INPUTS, dtype=row_dtype(dtype))
-    start = time.perf_counter()
+def _seconds(product: Product, rows: torch.Tensor) -> float:
+    start = time.process_time()
     product(rows, None)
-    return time.perf_counter() - start
+    return time.process_time() - start
