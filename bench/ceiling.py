@@ -14,8 +14,7 @@ from headrace_engine.models import onednn
 from headrace_engine.models.bert import BertConfig
 from headrace_engine.models.onednn import OneDnn
 from headrace_engine.models.packing import Panels, pack
-from headrace_engine.native.calls import Kernels, kernels
-from headrace_engine.precision import row_dtype
+from headrace_engine.precision import multiplies_float16, row_dtype
 from result import Ceiling
 from timing import durations_ms
 
@@ -88,7 +87,7 @@ def formats() -> tuple[torch.dtype, ...]:
     Elsewhere torch would take half a second for one of these, and the engine multiplies in float32 then.
     """
     both = (torch.bfloat16, torch.float32)
-    return (*both, torch.float16) if _torch_has_float16() or _engine_has_float16() else both
+    return (*both, torch.float16) if _torch_has_float16() or multiplies_float16() else both
 
 
 def ways(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Iterator[Way]:
@@ -108,18 +107,13 @@ def ways(num_rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> Iterat
         yield partial(OneDnn.pack(weight.to(dtype)), rows.to(dtype), None)
     own = pack(weight, dtype)
     # What it comes to without kernels of our own is one of the others.
-    if isinstance(own, Panels) and (dtype != torch.float16 or _engine_has_float16()):
+    if isinstance(own, Panels) and (dtype != torch.float16 or multiplies_float16()):
         yield partial(own, rows, None)
 
 
 def _torch_has_float16() -> bool:
     name = "_is_mkldnn_fp16_supported"
     return hasattr(torch.ops.mkldnn, name) and bool(getattr(torch.ops.mkldnn, name)())
-
-
-def _engine_has_float16() -> bool:
-    found = kernels()
-    return isinstance(found, Kernels) and found.multiplies_float16
 
 
 def dense_flop(shape: BertConfig) -> int:

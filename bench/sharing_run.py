@@ -103,11 +103,6 @@ def _renice(pid: int, way: Way) -> None:
             os.setpriority(os.PRIO_PROCESS, thread.id, NICE)
 
 
-def niceness(thread_id: int) -> int:
-    """Of one thread."""
-    return os.getpriority(os.PRIO_PROCESS, thread_id)
-
-
 async def measure(client: headrace.Client, load: Load, queries: Sequence[str], seconds: float, into: Figures) -> None:
     """Ask for so many seconds."""
     stop = time.perf_counter() + seconds

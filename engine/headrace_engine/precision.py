@@ -48,6 +48,12 @@ def row_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype == torch.float16 else dtype
 
 
+def multiplies_float16() -> bool:
+    """Whether the kernels of this process multiply float16 as it is; elsewhere it is no faster than float32."""
+    found = kernels()
+    return isinstance(found, Kernels) and found.multiplies_float16
+
+
 @torch.inference_mode()
 def faster(*dtypes: torch.dtype) -> torch.dtype:
     """The one in which a linear layer, as it will be computed on the CPU, takes the least time."""
@@ -79,8 +85,7 @@ def _check_float16(device: torch.device) -> None:
 
 
 def _worthwhile() -> tuple[torch.dtype, ...]:
-    found = kernels()
-    if isinstance(found, Kernels) and found.multiplies_float16:
+    if multiplies_float16():
         return (torch.float32, torch.float16, torch.bfloat16)
     return (torch.float32, torch.bfloat16)
 

@@ -1,5 +1,6 @@
 """Ways of sharing cores: each is set as it says, and each load is answered."""
 
+import os
 from pathlib import Path
 
 import psutil
@@ -31,7 +32,7 @@ async def test_a_worker_steps_back_as_asked_and_queries_are_counted_beside_bulk(
     with sharing_run.fleet(model, Way(1, "all but the first"), tmp_path / "log") as url:
         started = set(psutil.Process().children()) - before
         worker = next(each for each in started if "worker" in each.cmdline())
-        nice = {thread.id: sharing_run.niceness(thread.id) for thread in worker.threads()}
+        nice = {thread.id: os.getpriority(os.PRIO_PROCESS, thread.id) for thread in worker.threads()}
         assert nice.pop(worker.pid) == 0
         assert set(nice.values()) == {sharing_run.NICE}
         figures = Figures()

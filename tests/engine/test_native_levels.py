@@ -13,7 +13,7 @@ from headrace_engine.native.compiler import CannotCompile, Compiler, UnknownFlag
 from headrace_engine.native.library import Library, Missing, find
 
 from ..waiting import until
-from .native_sources import needs_compiler, without_compiler, write_compiler, write_old_compiler, write_sources
+from .native_sources import needs_compiler, without_compiler, write_compiler, write_old_compiler
 
 BEST = "avx512fp16"
 # Takes all flags and compiles nothing; what it was asked to compile is written down.
@@ -27,17 +27,6 @@ echo "$*" >>{asked}
 echo "no space left" >&2
 exit 1
 """
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    return write_sources(tmp_path / "sources")
-
-
-@pytest.fixture
-def shipped(tmp_path: Path) -> Path:
-    """Where a package without libraries would have them."""
-    return tmp_path / "built"
 
 
 @pytest.fixture(autouse=True)

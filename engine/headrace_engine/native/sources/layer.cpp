@@ -1,4 +1,5 @@
-// Layers of BERT (arXiv:1810.04805) on rows of float32, put together from the kernels: models/bert_layer.py says the same.
+// Layers of BERT (arXiv:1810.04805) on rows of float32, put together from the kernels: models/bert_layer.py says the
+// same.
 //
 // For a query of ten tokens, to call each kernel from Python takes as long as two of them compute; and wherever a call
 // returns, other threads of the program may take Python's lock and keep the next one waiting.
@@ -36,8 +37,8 @@ int run(const Layer& layer, float* rows, float* work, const int32_t* cu_seqlens,
 
   int failed = linear(layer.qkv, rows, qkv, width, three, 0);
   failed |= headrace_attend(0, qkv, qkv + width, qkv + 2 * width, attended, three, three, three, cu_seqlens,
-                            num_sequences, layer.num_heads, layer.num_heads, width / layer.num_heads, layer.scale, 0, -1,
-                            num_threads);
+                            num_sequences, layer.num_heads, layer.num_heads, width / layer.num_heads, layer.scale, 0,
+                            -1, num_threads);
   failed |= linear(layer.attended, attended, out, width, width, 0);
   failed |= add_norm(layer.attended_norm, out, rows, layer.attended_eps);
   failed |= linear(layer.up, out, inner, width, layer.inner, layer.activation);

@@ -56,7 +56,8 @@ struct Linear {
   typedef typename Element::Panel Panel;
   static constexpr int kVectors = int(kWidth) / Element::kColumns;
   static constexpr int kRows = kSums / kVectors;
-  // Inputs of a panel at a time: at most 32 KB of weights, which stay in the first-level cache for all tiles of a block.
+  // Inputs of a panel at a time: at most 32 KB of weights, which stay in the first-level cache for all tiles of a
+  // block.
   static constexpr long kStep = Element::kReadsFloats ? 128 : 64;
 
   const float* rows;
@@ -233,8 +234,10 @@ EXPORT void headrace_pack_panels(int is_float16, const float* weight, void* pane
 // where there was no memory.
 EXPORT int headrace_linear(int is_float16, const float* rows, const void* panels, const float* bias, float* out,
                            long num_rows, long inputs, long outputs, int activation, int num_threads) {
-  auto run = [&](auto linear) { return linear.run(num_threads); };
-  if (is_float16)
-    return run(LinearOfHalves{rows, static_cast<const Float16*>(panels), bias, out, num_rows, inputs, outputs, activation});
-  return run(Linear<Singles>{rows, static_cast<const float*>(panels), bias, out, num_rows, inputs, outputs, activation});
+  if (!is_float16) {
+    const float* singles = static_cast<const float*>(panels);
+    return Linear<Singles>{rows, singles, bias, out, num_rows, inputs, outputs, activation}.run(num_threads);
+  }
+  const Float16* halves = static_cast<const Float16*>(panels);
+  return LinearOfHalves{rows, halves, bias, out, num_rows, inputs, outputs, activation}.run(num_threads);
 }
