@@ -127,6 +127,7 @@ class _Spec(Struct, forbid_unknown_fields=True):
     max_chunk_tokens: _Positive
     max_chunk_items: _Positive
     shards: _Positive
+    queues: _Positive
 
 
 _chunks = msgspec.msgpack.Decoder(_Chunk)

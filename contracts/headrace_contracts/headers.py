@@ -13,6 +13,7 @@ MSG_ID = "Nats-Msg-Id"
 REPLY_TO = "Hr-Reply"
 DEADLINE = "Hr-Deadline"
 TOKENS = "Hr-Tokens"
+TENANT = "Hr-Tenant"
 TRACEPARENT = "traceparent"  # W3C Trace Context, https://www.w3.org/TR/trace-context/
 # On dead letters.
 REASON = "Hr-Reason"
@@ -30,20 +31,24 @@ class Envelope:
         reply_to: subject for the reply: an inbox, or a results subject.
         deadline_ms: unix time in ms after which nobody waits for the reply; None waits for ever.
         tokens: number of token ids in the body, for those who meter without decoding.
+        tenant: whose share of the fleet it counts against; None is a tenant like any other.
         msg_id: key under which the broker drops a second copy within the NATS stream's duplicate window.
         traceparent: W3C trace context of the caller, passed through as it came.
 
     Raises:
-        InvalidName: `msg_id` or `traceparent` cannot stand in a header.
+        InvalidName: `tenant`, `msg_id` or `traceparent` cannot stand in a header.
     """
 
     reply_to: str
     tokens: int
     deadline_ms: int | None = None
+    tenant: str | None = None
     msg_id: str | None = None
     traceparent: str | None = None
 
     def __post_init__(self) -> None:
+        if self.tenant is not None:
+            subjects.token(self.tenant, "tenant")
         for name, value in ((MSG_ID, self.msg_id), (TRACEPARENT, self.traceparent)):
             # A line break would start a header of its own.
             if value is not None and not (value.isascii() and value.isprintable() and len(value) <= _MAX_TEXT):
@@ -56,6 +61,8 @@ class Envelope:
         headers = {REPLY_TO: self.reply_to, TOKENS: str(self.tokens)}
         if self.deadline_ms is not None:
             headers[DEADLINE] = str(self.deadline_ms)
+        if self.tenant is not None:
+            headers[TENANT] = self.tenant
         if self.msg_id is not None:
             headers[MSG_ID] = self.msg_id
         if self.traceparent is not None:
@@ -75,6 +82,7 @@ class Envelope:
             reply_to=reply_to(found),
             tokens=_uint(TOKENS, found.get(TOKENS)),
             deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
+            tenant=_tenant(found.get(TENANT)),
             msg_id=found.get(MSG_ID),
             traceparent=found.get(TRACEPARENT),
         )
@@ -94,6 +102,13 @@ def reply_to(headers: Mapping[str, str] | None) -> str:
             f"header {REPLY_TO} is {value[:80]!r}: it must lie under {subjects.INBOX_ROOT}. or {subjects.RESULTS_ROOT}."
         )
     return value
+
+
+def _tenant(value: str | None) -> str | None:
+    try:
+        return None if value is None else subjects.token(value, "tenant")
+    except InvalidName as error:
+        raise DecodeError(f"header {TENANT}: {error}") from None
 
 
 def _uint(name: str, value: str | None) -> int:

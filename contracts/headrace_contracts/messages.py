@@ -5,6 +5,7 @@ Knows fields, shapes and units. Does not know bytes (codec.py) nor where a messa
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -71,7 +72,7 @@ class Chunk:
         token_ids: [sum(lengths)] uint32, the sequences back to back.
         segment_ids: [sum(lengths)] uint8 for models that tell the parts of a pair apart, else None.
         options: what is done to the rows.
-        job: bulk job that the chunk belongs to.
+        job: the larger call or bulk job that the chunk is a part of; None if it is all of a call.
         seq: number of the chunk inside its job.
     """
 
@@ -212,7 +213,8 @@ class ModelSpec:
         tokenizer: SHA-256 of tokenizer.json, which is its name in the object store.
         max_chunk_tokens: tokens that a chunk may hold.
         max_chunk_items: sequences that a chunk may hold, so that its reply fits the server's max_payload.
-        shards: number of online subjects, 0 … shards - 1.
+        shards: online work is spread over so many servers, 0 … shards - 1, of which one can stand in for another.
+        queues: each of them has so many queues, 0 … queues - 1, which tenants are spread over.
     """
 
     name: str
@@ -237,6 +239,12 @@ class ModelSpec:
     max_chunk_tokens: int
     max_chunk_items: int
     shards: int = 1
+    queues: int = 1
+
+    @property
+    def online_queues(self) -> tuple[tuple[int, int], ...]:
+        """Shard and queue of each online subject."""
+        return tuple(product(range(self.shards), range(self.queues)))
 
 
 @dataclass(frozen=True, slots=True)

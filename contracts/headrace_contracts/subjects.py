@@ -40,9 +40,9 @@ def token(value: str, what: str) -> str:
     return value
 
 
-def online(model: str, shard: int) -> str:
+def online(model: str, shard: int, queue: int) -> str:
     """Where requests that somebody waits for are published."""
-    return f"hr.online.{model_name(model)}.{shard}"
+    return f"hr.online.{model_name(model)}.{shard}.{queue}"
 
 
 def batch(model: str, job: str) -> str:
@@ -85,9 +85,9 @@ def is_reply_to(subject: str) -> bool:
     return _REPLY_TO.fullmatch(subject) is not None
 
 
-def online_stream(model: str, shard: int) -> str:
+def online_stream(model: str, shard: int, queue: int) -> str:
     """Name of the NATS stream behind `online`."""
-    return f"HR_ONLINE_{model_name(model)}_{shard}"
+    return f"HR_ONLINE_{model_name(model)}_{shard}_{queue}"
 
 
 def batch_stream(model: str) -> str:

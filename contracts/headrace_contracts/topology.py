@@ -88,11 +88,11 @@ class ConsumerSpec:
         }
 
 
-def online_stream(model: str, shard: int, *, max_msg_size: int, max_bytes: int = 16 * _MIB) -> StreamSpec:
+def online_stream(model: str, shard: int, queue: int, *, max_msg_size: int, max_bytes: int = 16 * _MIB) -> StreamSpec:
     """Requests that somebody waits for: memory, one copy, refused when full, forgotten when nobody waits any more."""
     return StreamSpec(
-        name=subjects.online_stream(model, shard),
-        subjects=(subjects.online(model, shard),),
+        name=subjects.online_stream(model, shard, queue),
+        subjects=(subjects.online(model, shard, queue),),
         storage="memory",
         retention="workqueue",
         discard="new",
@@ -146,9 +146,9 @@ def dead_stream(*, replicas: int = 1, max_bytes: int = 1024 * _MIB) -> StreamSpe
     )
 
 
-def online_consumer(model: str, shard: int, *, ack_wait_s: float = 10) -> ConsumerSpec:
+def online_consumer(model: str, shard: int, queue: int, *, ack_wait_s: float = 10) -> ConsumerSpec:
     """Redelivered fast: somebody waits."""
-    return ConsumerSpec(stream=subjects.online_stream(model, shard), ack_wait_s=ack_wait_s, memory=True)
+    return ConsumerSpec(stream=subjects.online_stream(model, shard, queue), ack_wait_s=ack_wait_s, memory=True)
 
 
 def batch_consumer(model: str, *, ack_wait_s: float = 60) -> ConsumerSpec:

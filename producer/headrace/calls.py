@@ -7,19 +7,32 @@ know what the rows mean: the two calls of client.py do.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
-from headrace_contracts import Chunk, ErrorCode, ModelSpec, Options, Priority, Reply, Task, encode_chunk, subjects
+from headrace_contracts import (
+    Chunk,
+    ErrorCode,
+    ModelSpec,
+    Options,
+    Priority,
+    Reply,
+    Task,
+    Usage,
+    encode_chunk,
+    subjects,
+)
 from headrace_contracts.connection import Link
 
+from headrace.call_window import LEAST, CallWindow
 from headrace.catalogue import Catalogue, Model
 from headrace.chunking import split
 from headrace.errors import ItemError, ModelChanged, from_code
 from headrace.exchange import Deadline, Exchange, Outgoing
 from headrace.gather import Gathering
 from headrace.options import CallOptions
+from headrace.queues import hand
 from headrace.result import Gathered
 from headrace.tokens import Tokenized
 
@@ -27,11 +40,24 @@ from headrace.tokens import Tokenized
 _ABOUT_THE_CHUNK = frozenset({ErrorCode.INVALID, ErrorCode.TOO_LONG, ErrorCode.NON_FINITE, ErrorCode.INTERNAL})
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the chunks of one call have in common on their way."""
+
+    spec: ModelSpec
+    priority: Priority
+    tenant: str | None
+    deadline: Deadline
+
+
 class Calls:
     """Runs the calls of one client."""
 
-    def __init__(self, link: Link, catalogue: Catalogue, exchange: Exchange, client_id: str) -> None:
+    def __init__(
+        self, link: Link, catalogue: Catalogue, exchange: Exchange, client_id: str, tenant: str | None
+    ) -> None:
         self._link = link
+        self._tenant = tenant
         self._catalogue = catalogue
         self._exchange = exchange
         self._client_id = client_id
@@ -87,59 +113,72 @@ class Calls:
         lengths = [len(tokenized.sequences[index]) for index in sent]
         runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
 
-        def ask(run: range) -> Coroutine[None, None, None]:
-            indices = sent[run.start : run.stop]
-            chunk = _chunk(tokenized, indices, spec, options.task, wanted)
-            return self._ask(chunk, indices, options.priority, deadline, spec.shards, gathering)
+        call = Call(spec, options.priority, options.tenant or self._tenant, deadline)
+        job = secrets.token_hex(8) if len(runs) > 1 else None
 
-        await _all(ask, runs)
+        async def ask(seq: int) -> Usage | None:
+            indices = sent[runs[seq].start : runs[seq].stop]
+            chunk = _chunk(tokenized, indices, spec, options.task, wanted)
+            if job is not None:
+                chunk = replace(chunk, job=job, seq=seq)
+            return await self._ask(call, chunk, indices, gathering)
+
+        await _all(ask, len(runs), options.priority)
         return gathering.finish(tuple(cut) if options.truncate else ())
 
-    async def _ask(
-        self,
-        chunk: Chunk,
-        indices: list[int],
-        priority: Priority,
-        deadline: Deadline,
-        shards: int,
-        gathering: Gathering,
-    ) -> None:
-        """Publish one chunk and take in its reply."""
+    async def _ask(self, call: Call, chunk: Chunk, indices: list[int], gathering: Gathering) -> Usage | None:
+        """Publish one chunk and take in its reply; tells what it cost, if it ran."""
         reply = await self._exchange.ask(
             Outgoing(
                 model=chunk.model,
-                routes=self._routes(chunk.model, shards, priority),
+                routes=self._routes(call),
                 body=encode_chunk(chunk),
                 chunk_id=chunk.id,
                 tokens=chunk.num_tokens,
-                priority=priority,
-                deadline=deadline,
+                priority=call.priority,
+                deadline=call.deadline,
+                tenant=call.tenant,
             )
         )
         if isinstance(reply, Reply):
             gathering.put(indices, reply)
-        elif reply.code in _ABOUT_THE_CHUNK:
+            return reply.usage
+        if reply.code in _ABOUT_THE_CHUNK:
             for index in indices:
                 gathering.fail(index, ItemError(reply.code, reply.text))
         else:
             raise from_code(reply.code, reply.text, reply.retry_ms)
+        return None
 
-    def _routes(self, model: str, shards: int, priority: Priority) -> tuple[str, ...]:
-        if priority == "batch":
+    def _routes(self, call: Call) -> tuple[str, ...]:
+        model, shards = call.spec.name, call.spec.shards
+        if call.priority == "batch":
             return (subjects.batch(model, self._client_id),)
         first = next(self._turn)
-        return tuple(subjects.online(model, (first + shard) % shards) for shard in range(shards))
+        # The other queue last: it is for when the first is full, and a server that is gone has neither.
+        queues = hand(call.tenant, call.spec.queues)
+        return tuple(subjects.online(model, (first + n) % shards, queue) for queue in queues for n in range(shards))
 
 
-async def _all(ask: Callable[[range], Coroutine[None, None, None]], runs: list[range]) -> None:
-    """Ask for each run, all at once; one failure fails the call, and the other chunks are given up for it."""
-    if len(runs) == 1:  # a query: a task of its own would be a good part of what it takes
-        await ask(runs[0])
+async def _all(ask: Callable[[int], Coroutine[None, None, Usage | None]], num_chunks: int, priority: Priority) -> None:
+    """Ask for each chunk; one failure fails the call, and the other chunks are given up for it."""
+    if num_chunks == 1:  # a query: a task of its own would be a good part of what it takes
+        await ask(0)
         return
+    # What waits in the batch class is in nobody's way.
+    window = CallWindow() if priority == "online" else None
+    room = asyncio.Semaphore(LEAST if window else num_chunks)
+
+    async def one(seq: int) -> None:
+        usage = await ask(seq)
+        for _ in range(window.freed_by(usage) if window and usage else 1):
+            room.release()
+
     try:
         async with asyncio.TaskGroup() as tasks:
-            for run in runs:
-                tasks.create_task(ask(run))
+            for seq in range(num_chunks):
+                await room.acquire()
+                tasks.create_task(one(seq))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
 

@@ -19,7 +19,7 @@ from headrace.catalogue import Catalogue
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
 from headrace.exchange import Exchange
-from headrace.options import EmbedOptions, ScoreOptions
+from headrace.options import EmbedOptions, ScoreOptions, check_tenant
 from headrace.scores import Scores
 from headrace.texts import read_text, read_texts
 
@@ -30,25 +30,31 @@ class Client:
     `client = await Client.connect(url)`, and close it later; or `async with await Client.connect(url) as client`.
     """
 
-    def __init__(self, nats: NatsClient, link: Link, client_id: str) -> None:
+    def __init__(self, nats: NatsClient, link: Link, client_id: str, tenant: str | None) -> None:
         """Use `connect`."""
         self._nats = nats
         self._catalogue = Catalogue(nats)
         self._exchange = Exchange(nats, link, subjects.inbox(client_id))
-        self._calls = Calls(link, self._catalogue, self._exchange, client_id)
+        self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant)
 
     @classmethod
-    async def connect(cls, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5) -> Self:
+    async def connect(
+        cls, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5, tenant: str | None = None
+    ) -> Self:
         """Connect to a nats-server.
 
         Args:
             url: one URL, or several of one cluster with commas between.
             timeout: seconds for the first connection. A lost connection is sought until the client is closed, and calls
                 that wait live through it.
+            tenant: in whose name calls are made that do not say; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. Tenants share
+                the fleet by tokens, so that a burst of one does not hold up another. All who give none are one tenant.
 
         Raises:
+            InputError: `tenant` cannot stand in a header.
             ConnectionFailed: nothing answers, or the server is too old.
         """
+        check_tenant(tenant)
         client_id = secrets.token_hex(8)
         try:
             nats, link = await connection.connect(
@@ -58,7 +64,7 @@ class Client:
             raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
         except connection.ServerTooOld as error:
             raise ConnectionFailed(str(error)) from error
-        client = cls(nats, link, client_id)
+        client = cls(nats, link, client_id, tenant)
         await client._exchange.open()
         return client
 
@@ -94,6 +100,7 @@ class Client:
         timeout: float | None = None,
         truncate: bool = True,
         strict: bool = False,
+        tenant: str | None = None,
     ) -> Embeddings:
         """Embed texts.
 
@@ -115,6 +122,7 @@ class Client:
             truncate: cut long texts and list them in `.truncated`; if false they have no vector and an entry in
                 `.errors`.
             strict: raise if any text has no vector.
+            tenant: in whose name; None is that of the client.
 
         Returns:
             A NumPy array that also has `.usage`, `.truncated` and `.errors`. A text without a vector has a row of NaN
@@ -139,6 +147,7 @@ class Client:
             timeout=timeout,
             truncate=truncate,
             strict=strict,
+            tenant=tenant,
         )
         items, is_single = read_texts(texts)
         gathered = await self._calls.run(
@@ -162,6 +171,7 @@ class Client:
         timeout: float | None = None,
         truncate: bool = True,
         strict: bool = False,
+        tenant: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query.
 
@@ -183,6 +193,7 @@ class Client:
             truncate: cut long documents and list them in `.truncated`; if false they have no score and an entry in
                 `.errors`.
             strict: raise if any document has no score.
+            tenant: in whose name; None is that of the client.
 
         Returns:
             A NumPy array of float32, the higher the more relevant, that also has `.ranking`, `.usage`, `.truncated` and
@@ -207,6 +218,7 @@ class Client:
             timeout=timeout,
             truncate=truncate,
             strict=strict,
+            tenant=tenant,
         )
         asked = read_text(query, "query")
         items, is_single = read_texts(documents, "documents")

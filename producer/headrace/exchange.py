@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count, cycle
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 from headrace_contracts import (
-    PRIORITIES,
     Cancel,
     DecodeError,
     Envelope,
@@ -84,12 +84,13 @@ class Outgoing:
 
     Attributes:
         model: whom it is for.
-        routes: subjects where it may go: the first, and should that fail the next, over and over.
+        routes: subjects where it may go: the first, and should that fail or be full the next, over and over.
         body: the encoded chunk.
         chunk_id: its id; message ids are made of it.
         tokens: in the body.
         priority: online is refused when the queue is full, batch waits.
         deadline: after which nobody waits.
+        tenant: whose share of the fleet it counts against.
     """
 
     model: str
@@ -99,6 +100,7 @@ class Outgoing:
     tokens: int
     priority: Priority
     deadline: Deadline
+    tenant: str | None = None
 
 
 @dataclass(slots=True)
@@ -119,8 +121,9 @@ class Exchange:
         self._inbox = f"{inbox}.{_INBOX}"
         self._numbers = count()
         self._calls: dict[str, _Call] = {}
-        # Each class has its own: a long batch call must not hold up a query of the same client.
-        self._windows = {priority: asyncio.Semaphore(_WINDOW) for priority in PRIORITIES}
+        # Each class of each tenant has its own: a long batch call must not hold up a query of the same client, nor one
+        # caller of a gateway another. They last as long as somebody is in them.
+        self._windows: WeakValueDictionary[tuple[Priority, str | None], asyncio.Semaphore] = WeakValueDictionary()
         link.on_up = lambda: self._tell_all(Outcome.LOST)
 
     async def open(self) -> None:
@@ -149,9 +152,10 @@ class Exchange:
             ConnectionFailed: the client was closed.
         """
         number = str(next(self._numbers))
+        window = self._windows.setdefault((chunk.priority, chunk.tenant), asyncio.Semaphore(_WINDOW))
         call = self._calls[number] = _Call(chunk, asyncio.Queue())
         try:
-            async with asyncio.timeout_at(chunk.deadline.loop_s), self._windows[chunk.priority]:
+            async with asyncio.timeout_at(chunk.deadline.loop_s), window:
                 return await self._insist(call, number)
         except TimeoutError:
             raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
@@ -165,7 +169,7 @@ class Exchange:
     async def _insist(self, call: _Call, number: str) -> Reply | ErrorReply:
         """Publish until there is a reply."""
         chunk, events = call.chunk, call.events
-        copy, pause = 0, _FIRST_PAUSE_S
+        copy, num_full, pause = 0, 0, _FIRST_PAUSE_S
         for route in cycle(chunk.routes):
             await self._link.up.wait()
             _forget_losses(events)
@@ -175,7 +179,8 @@ class Exchange:
                 return outcome
             if outcome is Outcome.CLOSED:
                 raise ConnectionFailed("the client is closed: open a new one")
-            if outcome is Outcome.FULL and chunk.priority == "online":
+            num_full += outcome is Outcome.FULL
+            if num_full == len(chunk.routes) and chunk.priority == "online":
                 raise Overloaded(ErrorCode.OVERLOADED, "the online queue is full: retry later", _RETRY_AFTER_S)
             if outcome is Outcome.LOST:
                 copy += 1
@@ -189,6 +194,7 @@ class Exchange:
             reply_to=f"{self._inbox}.{number}.r",
             tokens=chunk.tokens,
             deadline_ms=chunk.deadline.unix_ms,
+            tenant=chunk.tenant,
             msg_id=f"{chunk.chunk_id}-{copy}",
         )
         try:

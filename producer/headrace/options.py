@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from headrace_contracts import PRIORITIES, Dtype, ModelSpec, Options, Priority, Task
+from headrace_contracts import PRIORITIES, Dtype, InvalidName, ModelSpec, Options, Priority, Task, subjects
 
 from headrace.errors import InputError
 
@@ -31,8 +31,10 @@ class CallOptions(ABC):
     timeout: float | None = None
     truncate: bool = True
     strict: bool = False
+    tenant: str | None = None
 
     def __post_init__(self) -> None:
+        check_tenant(self.tenant)
         if self.priority not in PRIORITIES:
             raise InputError(f"priority is {self.priority!r}: choose one of {', '.join(PRIORITIES)}")
         _require_bool("truncate", self.truncate)
@@ -118,6 +120,22 @@ class ScoreOptions(CallOptions):
     def for_model(self, spec: ModelSpec) -> Options:  # noqa: ARG002 - scores are the same kind of number for all models
         """The part that travels."""
         return Options(dim=1, dtype="f32", raw=self.raw)
+
+
+def check_tenant(tenant: object) -> None:
+    """See that a tenant's name can stand in a header.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if tenant is None:
+        return
+    if not isinstance(tenant, str):
+        raise InputError(f"tenant is {tenant!r}: pass a str, or None for the client's own")
+    try:
+        subjects.token(tenant, "tenant")
+    except InvalidName as error:
+        raise InputError(str(error)) from None
 
 
 def _require_bool(name: str, value: object) -> None:

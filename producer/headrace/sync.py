@@ -26,7 +26,7 @@ class SyncClient:
     A program that forgets to close it still ends: the thread is a daemon.
     """
 
-    def __init__(self, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5) -> None:
+    def __init__(self, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5, tenant: str | None = None) -> None:
         """Connect; see Client.connect."""
         self._is_closed = False
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
@@ -35,7 +35,7 @@ class SyncClient:
         self._thread.start()
         self._loop, self._end = started.result()
         try:
-            self._client = self._call(Client.connect(url, timeout=timeout))
+            self._client = self._call(Client.connect(url, timeout=timeout, tenant=tenant))
         except BaseException:
             self._stop()
             raise
@@ -92,6 +92,7 @@ class SyncClient:
         timeout: float | None = None,
         truncate: bool = True,
         strict: bool = False,
+        tenant: str | None = None,
     ) -> Embeddings:
         """Embed texts; see Client.embed."""
         return self._call(
@@ -106,6 +107,7 @@ class SyncClient:
                 timeout=timeout,
                 truncate=truncate,
                 strict=strict,
+                tenant=tenant,
             )
         )
 
@@ -122,6 +124,7 @@ class SyncClient:
         timeout: float | None = None,
         truncate: bool = True,
         strict: bool = False,
+        tenant: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query; see Client.score."""
         return self._call(
@@ -136,6 +139,7 @@ class SyncClient:
                 timeout=timeout,
                 truncate=truncate,
                 strict=strict,
+                tenant=tenant,
             )
         )
 

@@ -31,6 +31,7 @@ def largest_headers(num_tokens: int) -> dict[str, str]:
         reply_to=".".join(["hr.results", *[LONGEST] * 6]),
         tokens=num_tokens,
         deadline_ms=2**63 - 1,
+        tenant=LONGEST,
         msg_id="i" * 80,
         traceparent=f"00-{'a' * 32}-{'b' * 16}-01",
     ).to_headers()

@@ -50,6 +50,7 @@ envelopes = st.builds(
     reply_to=reply_subjects,
     tokens=uints,
     deadline_ms=st.none() | uints,
+    tenant=st.none() | tokens,
     msg_id=st.none() | tokens,
     traceparent=st.none() | tokens,
 )
@@ -149,4 +150,5 @@ def specs(draw: st.DrawFn) -> ModelSpec:
         max_chunk_tokens=draw(positives),
         max_chunk_items=draw(positives),
         shards=draw(positives),
+        queues=draw(positives),
     )

@@ -1,5 +1,5 @@
 import pytest
-from headrace_contracts import DecodeError, Envelope, headers
+from headrace_contracts import DecodeError, Envelope, InvalidName, headers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,11 +16,19 @@ def test_an_envelope_comes_back_as_it_was(envelope: Envelope) -> None:
 
 
 def test_headers_are_spelled_as_the_contract_says() -> None:
-    envelope = Envelope(reply_to=INBOX, tokens=3, deadline_ms=1700000000000, msg_id="c1-0", traceparent="00-ab-cd-01")
+    envelope = Envelope(
+        reply_to=INBOX,
+        tokens=3,
+        deadline_ms=1700000000000,
+        tenant="search",
+        msg_id="c1-0",
+        traceparent="00-ab-cd-01",
+    )
     assert envelope.to_headers() == {
         "Hr-Reply": INBOX,
         "Hr-Tokens": "3",
         "Hr-Deadline": "1700000000000",
+        "Hr-Tenant": "search",
         "Nats-Msg-Id": "c1-0",
         "traceparent": "00-ab-cd-01",
     }
@@ -40,10 +48,18 @@ def test_a_chunk_must_say_where_its_reply_goes(found: dict[str, str] | None) -> 
         Envelope.from_headers(found)
 
 
-@pytest.mark.parametrize("subject", ["", "$JS.API.STREAM.DELETE.HR_DEAD", "hr.online.minilm.0", "hr.inbox.*.>", "a b"])
+@pytest.mark.parametrize("subject", ["", "$JS.API.STREAM.DELETE.HR_DEAD", "hr.online.m.0.0", "hr.inbox.*.>", "a b"])
 def test_a_reply_goes_nowhere_but_to_inboxes_and_results(subject: str) -> None:
     with pytest.raises(DecodeError, match="header Hr-Reply is"):
         Envelope.from_headers({**WHOLE, headers.REPLY_TO: subject})
+
+
+@pytest.mark.parametrize("tenant", ["", "a b", "a.b", "t" * 65, "münchen", "a\r\nHr-Tokens: 1"])
+def test_a_tenant_is_a_token(tenant: str) -> None:
+    with pytest.raises(DecodeError, match=r"header Hr-Tenant: tenant .* will not do"):
+        Envelope.from_headers({**WHOLE, headers.TENANT: tenant})
+    with pytest.raises(InvalidName, match=r"tenant .* will not do"):
+        Envelope(reply_to=INBOX, tokens=3, tenant=tenant)
 
 
 def test_the_reply_subject_can_be_read_when_other_headers_are_broken() -> None:

@@ -11,7 +11,8 @@ from .sizes import LONGEST, SUBJECT, header_block, largest_chunk, largest_header
 from .strategies import chunks, envelopes, patient
 
 # $JS.ACK.<domain>.<account hash>.<NATS stream>.<consumer>.<five numbers>.<random>, as long as nats-server writes it.
-ACK_SUBJECT = ".".join(["$JS.ACK", "d" * 32, "a" * 8, f"HR_ONLINE_{LONGEST}_99", "workers", *["9" * 20] * 5, "r" * 8])
+NUMBERS = ["9" * 20] * 5
+ACK_SUBJECT = ".".join(["$JS.ACK", "d" * 32, "a" * 8, f"HR_ONLINE_{LONGEST}_99_99", "workers", *NUMBERS, "r" * 8])
 
 
 @patient

@@ -24,7 +24,7 @@ near_names = st.text(st.sampled_from("azAZ09_-. *>\n\tß²$"), max_size=66) | st
 
 def every_subject(model: str, word: str, shard: int) -> list[str]:
     return [
-        subjects.online(model, shard),
+        subjects.online(model, shard, 2),
         subjects.batch(model, word),
         subjects.results(word, shard),
         subjects.control(word),
@@ -72,13 +72,13 @@ def test_subjects_and_messages_agree_on_what_a_job_may_be_called(name: str) -> N
 @patient
 @given(names, st.integers(0, 99))
 def test_names_of_nats_streams_hold_no_dots(model: str, shard: int) -> None:
-    for name in (subjects.online_stream(model, shard), subjects.batch_stream(model)):
+    for name in (subjects.online_stream(model, shard, 2), subjects.batch_stream(model)):
         assert re.fullmatch(r"[A-Za-z0-9_-]+", name)
 
 
 def test_subjects_are_spelled_as_the_contract_says() -> None:
     assert every_subject("minilm", "x-1", 3) == [
-        "hr.online.minilm.3",
+        "hr.online.minilm.3.2",
         "hr.batch.minilm.x-1",
         "hr.results.x-1.3",
         "hr.control.x-1",
@@ -88,7 +88,7 @@ def test_subjects_are_spelled_as_the_contract_says() -> None:
         "hr.cancel.minilm",
     ]
     assert subjects.batch_all("minilm") == "hr.batch.minilm.>"
-    assert subjects.online_stream("minilm", 3) == "HR_ONLINE_minilm_3"
+    assert subjects.online_stream("minilm", 3, 2) == "HR_ONLINE_minilm_3_2"
     assert subjects.batch_stream("minilm") == "HR_BATCH_minilm"
 
 
@@ -134,7 +134,7 @@ def test_what_this_package_makes_for_replies_can_be_replied_to(word: str, number
         "hr.inbox.a.b.c.d.e.f.g",
         "hr.inbox.a." + "b" * 65,
         "HR.inbox.a.b",
-        "hr.online.minilm.0",
+        "hr.online.minilm.0.0",
         "hr.dead.minilm.batch",
         "x.hr.inbox.a.b",
         "$JS.API.STREAM.PURGE.HR_DEAD",

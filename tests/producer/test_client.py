@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from headrace import Client, ConnectionFailed, ModelNotFound, Overloaded, SyncClient, local
+from headrace.queues import hand
 from headrace_contracts import Envelope, subjects
 from headrace_engine import Engine
 
-from ..fleet.broker_view import api, connected, emptied
+from ..fleet.broker_view import api, connected, emptied, num_messages
 from ..fleet.harness import WatchedEngine, brisk, running
 from ..waiting import until
 
@@ -127,7 +128,7 @@ async def test_reading_a_replaced_model_anew_gives_the_call_no_more_time(
         running(changed, brisk(nats_server.url, replace_spec=True)) as worker,
         connected(nats_server.url) as broker,
     ):
-        published = await broker.subscribe(subjects.online(NAME, 0))
+        published = await broker.subscribe(subjects.online(NAME, 0, 0))
         await broker.flush()
         await client.embed("text")
         sent = [await published.next_msg(timeout=10) for _ in range(2)]
@@ -137,22 +138,27 @@ async def test_reading_a_replaced_model_anew_gives_the_call_no_more_time(
     assert second.deadline_ms == first.deadline_ms
 
 
-async def test_a_full_online_queue_refuses_at_once_with_a_hint(
+async def test_a_tenant_is_refused_at_once_with_a_hint_when_both_its_queues_are_full(
     nats_server: local.Server, client: Client, minilm: Engine
 ) -> None:
     engine = WatchedEngine(minilm, held=True)
     async with running(engine, brisk(nats_server.url)) as worker, connected(nats_server.url) as broker:
-        name = subjects.online_stream(NAME, 0)
-        config = (await api(broker, f"STREAM.INFO.{name}"))["config"]
-        await api(broker, f"STREAM.UPDATE.{name}", {**config, "max_msgs": 1})
-        first = asyncio.create_task(client.embed("fills the queue"))
-        await until(lambda: worker.counters.delivered == 1, "the queue is full")
+        names = [subjects.online_stream(NAME, 0, queue) for queue in hand(None, 4)]
+        for name in names:
+            config = (await api(broker, f"STREAM.INFO.{name}"))["config"]
+            await api(broker, f"STREAM.UPDATE.{name}", {**config, "max_msgs": 1})
+        filling = [asyncio.create_task(client.embed(f"fills queue {n}")) for n in range(2)]
+        await until(lambda: worker.counters.delivered == 2, "both queues are full")
+        assert [await num_messages(broker, name) for name in names] == [1, 1]
         with pytest.raises(Overloaded, match="retry later") as caught:
             await client.embed("too many")
         assert caught.value.retry_after_s
+        assert hand("search", 4) == (3, 2)
+        another = asyncio.create_task(client.embed("another tenant", tenant="search"))
+        await until(lambda: worker.counters.delivered == 3, "that of another tenant was let in")
         engine.release()
-        await first
-        await emptied(broker, name)
+        await asyncio.gather(*filling, another)
+        await emptied(broker, names[0])
         assert (await client.embed("room again")).shape == (384,)
 
 

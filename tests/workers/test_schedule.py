@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 @dataclass(frozen=True, eq=False)
 class Item:
     num_tokens: int
+    tenant: str = ""
+    job: str | None = None
 
 
 STEP = 100
@@ -47,20 +49,53 @@ def test_a_small_item_does_not_overtake_a_large_one_of_its_class() -> None:
     assert run_step(queues) == (large, small)
 
 
-def test_online_goes_first_and_batch_fills_what_is_left() -> None:
+def test_a_step_that_online_waits_for_is_not_filled_up_with_batch() -> None:
     queues, batch, online = scheduler(), [Item(30) for _ in range(4)], Item(50)
     for item in batch:
         queues.push("batch", item)
     queues.push("online", online)
-    assert run_step(queues) == (online, batch[0])
+    assert run_step(queues) == (online,)
+    assert run_step(queues) == tuple(batch[:3])
 
 
-def test_batch_fills_the_room_that_a_large_online_item_leaves() -> None:
-    queues, online, batch = scheduler(), [Item(60), Item(60)], Item(40)
-    for item in online:
-        queues.push("online", item)
-    queues.push("batch", batch)
-    assert run_step(queues) == (online[0], batch)
+def test_the_room_that_online_leaves_is_batchs_in_a_step_of_its_own() -> None:
+    queues, batch = scheduler(0), [Item(50) for _ in range(9)]
+    for item in batch:
+        queues.push("batch", item)
+    steps = []
+    for _ in range(6):
+        queues.push("online", Item(40))
+        steps.append(sum(item.num_tokens for item in run_step(queues)))
+    # Two steps leave 120 of 200 tokens: batch has a step, and two online items wait behind it.
+    assert steps == [40, 40, 100, 80, 40, 40]
+
+
+def test_room_that_online_only_could_not_fill_is_not_batchs() -> None:
+    queues = scheduler(0)
+    for _ in range(40):
+        queues.push("online", Item(60, "online"))
+        queues.push("batch", Item(30, "batch"))
+    assert [[item.tenant for item in run_step(queues)] for _ in range(30)] == [["online"]] * 30
+
+
+def test_online_that_leaves_no_room_gives_batch_its_floor_alone() -> None:
+    queues = scheduler(0.1)
+    for _ in range(400):
+        queues.push("online", Item(10, "online"))
+        queues.push("batch", Item(10, "batch"))
+    steps = [[item.tenant for item in run_step(queues)] for _ in range(30)]
+    assert all(step.count("online") >= 9 for step in steps)
+    assert sum(step.count("batch") for step in steps) in {29, 30}
+
+
+def test_a_query_shares_no_step_with_parts_of_a_large_call() -> None:
+    queues, query = scheduler(), Item(3)
+    for _ in range(10):
+        queues.push("online", Item(50, job="large"))
+    assert [item.job for item in run_step(queues)] == ["large", "large"]
+    queues.push("online", query)
+    assert run_step(queues) == (query,)
+    assert [item.job for item in run_step(queues)] == ["large", "large"]
 
 
 def test_planning_takes_nothing_and_is_repeatable() -> None:

@@ -170,7 +170,8 @@ def test_chunks_follow_the_calibrated_step(minilm: Engine) -> None:
 
 def test_what_is_in_hand_is_as_calibrated_once_chunks_fit_into_it(minilm: Engine) -> None:
     chosen = budgets(WorkerConfig(), described(minilm, FAST), MAX_PAYLOAD, FAST)
-    assert chosen.budget_tokens == FAST.budget_tokens
+    kept = 3 * chosen.min_pull_bytes // limits.TOKEN_BYTES  # for each of four queues but one
+    assert FAST.budget_tokens + kept - 1 <= chosen.budget_tokens <= FAST.budget_tokens + kept + 1
     small = budgets(WorkerConfig(), described(minilm, SLOW), MAX_PAYLOAD, SLOW)
     assert small.online_bytes // limits.TOKEN_BYTES >= 2 * SLOW.step_tokens
     assert small.online_bytes >= 2 * small.min_pull_bytes
@@ -178,13 +179,13 @@ def test_what_is_in_hand_is_as_calibrated_once_chunks_fit_into_it(minilm: Engine
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
 @pytest.mark.parametrize("choice", [SLOW, FAST])
-def test_each_shard_has_room_for_the_largest_chunk_whatever_was_measured(
+def test_each_queue_has_room_for_the_largest_chunk_whatever_was_measured(
     minilm: Engine, choice: Choice, shards: int
 ) -> None:
     config = WorkerConfig(shards=shards)
     chosen = budgets(config, described(minilm, choice, config), MAX_PAYLOAD, choice)
-    assert chosen.online_bytes // shards >= 2 * chosen.min_pull_bytes
-    assert chosen.batch_bytes >= chosen.min_pull_bytes
+    assert chosen.online_bytes >= (4 * shards + 1) * chosen.min_pull_bytes
+    assert chosen.batch_bytes >= 2 * chosen.min_pull_bytes
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -193,21 +194,25 @@ def test_a_budget_set_alone_works_with_any_calibration(minilm: Engine, choice: C
     config = WorkerConfig(budget_tokens=32_768, shards=shards)
     spec = described(minilm, choice, config)
     chosen = budgets(config, spec, MAX_PAYLOAD, choice)
-    assert chosen.budget_tokens == 32_768
-    if choice is FAST:  # its chunks would be larger: they are as large as the purse allows
-        assert limits.min_pull_bytes(spec.max_chunk_tokens + 1, spec.max_chunk_items) > chosen.online_bytes // shards
+    assert chosen.budget_tokens in {32_767, 32_768}
+    if choice is FAST:  # its chunks would be larger: they are as large as the purses allow
+        larger = limits.min_pull_bytes(spec.max_chunk_tokens + 1, spec.max_chunk_items)
+        assert (4 * shards + 1) * larger > 32_768 * limits.TOKEN_BYTES
 
 
 def test_no_less_is_in_hand_than_without_a_calibration(minilm: Engine) -> None:
     small = measured(Cost(a_ms=3, b_ms=0.15, c_ms=5e-5), target_ms=20)
     chosen = budgets(WorkerConfig(), described(minilm, small), MAX_PAYLOAD, small)
-    assert chosen.budget_tokens >= budgets(WorkerConfig(), spec_of(minilm), MAX_PAYLOAD).budget_tokens
+    without = budgets(WorkerConfig(), spec_of(minilm), MAX_PAYLOAD)
+    assert chosen.batch_bytes >= without.batch_bytes
+    assert chosen.online_bytes - 3 * chosen.min_pull_bytes >= without.online_bytes - 3 * without.min_pull_bytes
 
 
 def test_flags_win_over_a_calibration(minilm: Engine) -> None:
     config = WorkerConfig(step_tokens=4096, budget_tokens=50_000)
     chosen = budgets(config, described(minilm, SLOW, config), MAX_PAYLOAD, SLOW)
-    assert (chosen.step_tokens, chosen.budget_tokens) == (4096, 50_000)
+    assert chosen.step_tokens == 4096
+    assert chosen.budget_tokens in {49_999, 50_000}  # halves are whole bytes
 
 
 def test_a_calibrated_step_is_raised_to_the_fleets_chunks_where_a_flag_would_be_refused(minilm: Engine) -> None:

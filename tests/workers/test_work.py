@@ -48,8 +48,8 @@ def accepted(
 ) -> Work:
     """Accept it from its `count`-th delivery, of 10, at 1000 ms."""
     headers = Envelope(reply_to="hr.inbox.test.r", tokens=sent.num_tokens, deadline_ms=deadline_ms).to_headers()
-    place = ack_subject or f"$JS.ACK.HR_ONLINE_m_0.workers.{count}.1.1.1700000000000000000.0"
-    message = Msg(NatsClient(), "hr.online.m.0", place, encode_chunk(sent), headers)
+    place = ack_subject or f"$JS.ACK.HR_ONLINE_m_0_0.workers.{count}.1.1.1700000000000000000.0"
+    message = Msg(NatsClient(), "hr.online.m.0.0", place, encode_chunk(sent), headers)
     delivery = Delivery(message, "online", lambda _: None)
     return accept(delivery, spec, max_deliveries=10, now_ms=1000, given_up=given_up)
 

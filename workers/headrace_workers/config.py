@@ -65,7 +65,8 @@ class WorkerConfig:
         budget_tokens: tokens pulled and not yet answered at most, both classes together; None does the same.
         max_chunk_tokens: tokens of one chunk at most, when this worker is the first of its model; None is half a step.
         batch_floor: share of tokens that batch gets however busy online is.
-        shards: number of online subjects of the model.
+        shards: servers of a cluster that online work is spread over, for one to stand in for another.
+        queues: online queues of each shard, which tenants are spread over.
         replicas: copies of the streams on disk.
         online_ack_wait_s: seconds after which the broker gives an unanswered online chunk to another worker.
         batch_ack_wait_s: the same for batch.
@@ -83,6 +84,7 @@ class WorkerConfig:
     max_chunk_tokens: int | None = None
     batch_floor: float = 0.1
     shards: int = 1
+    queues: int = 4
     replicas: int = 1
     online_ack_wait_s: float = 10
     batch_ack_wait_s: float = 60
@@ -97,7 +99,7 @@ class WorkerConfig:
         subjects.token(self.worker, "worker")
         for name in ("step_tokens", "budget_tokens", "max_chunk_tokens"):
             self._at_least(name, 1)
-        for name in ("shards", "replicas", "max_deliveries"):
+        for name in ("shards", "queues", "replicas", "max_deliveries"):
             self._at_least(name, 1)
         for name in ("online_ack_wait_s", "batch_ack_wait_s", "pull_expires_s"):
             self._at_least(name, 0.1)

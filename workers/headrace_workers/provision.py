@@ -38,16 +38,18 @@ class Topology:
     def of(cls, spec: ModelSpec, config: WorkerConfig) -> "Topology":
         """The NATS streams and consumers of a model."""
         size = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
-        shards = range(spec.shards)
         return cls(
             streams=(
-                *(topology.online_stream(spec.name, shard, max_msg_size=size) for shard in shards),
+                *(topology.online_stream(spec.name, *queue, max_msg_size=size) for queue in spec.online_queues),
                 topology.batch_stream(spec.name, max_msg_size=size, replicas=config.replicas),
                 topology.results_stream(replicas=config.replicas),
                 topology.dead_stream(replicas=config.replicas),
             ),
             consumers=(
-                *(topology.online_consumer(spec.name, shard, ack_wait_s=config.online_ack_wait_s) for shard in shards),
+                *(
+                    topology.online_consumer(spec.name, *queue, ack_wait_s=config.online_ack_wait_s)
+                    for queue in spec.online_queues
+                ),
                 topology.batch_consumer(spec.name, ack_wait_s=config.batch_ack_wait_s),
             ),
         )

@@ -19,7 +19,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from headrace_workers.delivery import Delivery
-from headrace_workers.purse import Purse
+from headrace_workers.purse import Share
 
 logger = logging.getLogger(__name__)
 
@@ -66,19 +66,19 @@ class PullHooks:
 
 
 class Puller:
-    """Keeps one pull open on one NATS stream's shared consumer while its purse has room."""
+    """Keeps one pull open on one NATS stream's shared consumer while the purse that it shares has room."""
 
     def __init__(
         self,
         nats: NatsClient,
         stream: str,
         priority: Priority,
-        purse: Purse,
+        share: Share,
         limits: PullLimits,
         hooks: PullHooks,
     ) -> None:
         self.stream = stream
-        self.purse = purse
+        self.share = share
         self._nats = nats
         self._priority: Priority = priority
         self._limits = limits
@@ -86,13 +86,15 @@ class Puller:
         # Set whenever a reason not to pull may have gone.
         self._wake = asyncio.Event()
         self._is_up = False
+        # Whether the last pull brought any work.
+        self._is_fruitful = False
         self._stopping = asyncio.Event()
         self._ended: asyncio.Future[str] | None = None
 
     async def run(self) -> None:
         """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
         while not self._stopping.is_set():
-            if self._is_up and self.purse.free >= self._limits.min_bytes:
+            if self._is_up and self.share.free >= self._limits.min_bytes:
                 await self._after(await self._pull())
             else:
                 self._wake.clear()
@@ -118,13 +120,11 @@ class Puller:
 
     async def _pull(self) -> str:
         """Open one pull, on an inbox of its own, and stay until it ends; returns why it did."""
-        idle = self._hooks.is_idle()
-        size = self.purse.free
-        if idle:
-            size = min(size, max(self._limits.idle_bytes, self._limits.min_bytes))
+        idle, size = self._hooks.is_idle(), self._size()
+        self._is_fruitful = False
         self._ended = asyncio.get_running_loop().create_future()
         inbox = self._nats.new_inbox()
-        self.purse.open_pull(size)
+        self.share.open_pull(size)
         try:
             # Limits off: the purse bounds what can be on its way.
             inflow = await self._nats.subscribe(inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0)
@@ -135,7 +135,15 @@ class Puller:
         except NatsError as error:
             return f"not sent: {error!r}"
         finally:
-            self.purse.end_pull()
+            self.share.end_pull()
+
+    def _size(self) -> int:
+        """Bytes to ask for."""
+        if not self._is_fruitful:
+            # Where there was no work a pull mostly stands there, and what it takes the other queues lack.
+            return self._limits.min_bytes
+        most = max(self._limits.idle_bytes, self._limits.min_bytes) if self._hooks.is_idle() else self.share.free
+        return min(self.share.free, most)
 
     async def _end_of(self, inflow: Subscription, ended: "asyncio.Future[str]") -> str:
         """Wait for the end of the open pull and close its inbox."""
@@ -170,9 +178,10 @@ class Puller:
         if "Status" in headers and not message.reply:
             self._end(f"{headers['Status']} {headers.get('Description', '')}")
             return
+        self._is_fruitful = True
         delivery = Delivery(message, self._priority, self._settled)
-        self.purse.arrive(delivery.size)
-        if self.purse.credit < _SMALLEST_MESSAGE:
+        self.share.arrive(delivery.size)
+        if self.share.credit < _SMALLEST_MESSAGE:
             self._end(_USED_UP)
         try:
             self._hooks.on_delivery(delivery)
@@ -182,7 +191,7 @@ class Puller:
             await delivery.nak(_RETRY_S)
 
     def _settled(self, delivery: Delivery) -> None:
-        self.purse.settle(delivery.size)
+        self.share.settle(delivery.size)
         self._wake.set()
         self._hooks.on_settled(delivery)
 

@@ -1,27 +1,18 @@
-"""What runs next: first come, first served inside a class, filled by tokens, online first, batch never below its floor.
+"""What runs next: filled by tokens, online first, batch never below its floor.
 
-Pure and without a clock. Does not know NATS, asyncio or the engine; a work item only needs to say how many tokens it
-has. Why no cleverer order: at encoder sizes the time of a step is nearly linear in its
-tokens, so there is nothing to gain by one (ops/decisions/0007).
+Pure and without a clock. Does not know NATS, asyncio or the engine, nor the order inside a class: fair_queue.py has it.
+Why no cleverer filling: at encoder sizes the time of a step is nearly linear in its tokens, so there is nothing to gain
+by one (ops/decisions/0007).
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from headrace_contracts import PRIORITIES, Priority
 
-
-class Item(Protocol):
-    """What the scheduler must know of a piece of work."""
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that it adds to a step; at most the step budget."""
-        ...
-
+from headrace_workers.fair_queue import FairQueue, Item
 
 W = TypeVar("W", bound=Item)
 
@@ -43,6 +34,10 @@ class Plan(Generic[W]):
 class Scheduler(Generic[W]):
     """Two queues and the rule that fills a step from them.
 
+    A step that online work waits for is not filled up with batch, or that work would wait for all of it: what room it
+    leaves is batch's, but in a step of its own, as soon as it amounts to one. So a query waits behind one step at most,
+    and batch gets all that online leaves (ops/decisions/0026).
+
     `plan` early and prepare the step while the device is busy; `plan` again when the device is free and, should the two
     differ, prepare anew; then `take` it. So preparing ahead never makes an online request wait for one more step.
     """
@@ -50,11 +45,15 @@ class Scheduler(Generic[W]):
     def __init__(self, step_tokens: int, batch_floor: float) -> None:
         self._step_tokens = step_tokens
         self._batch_floor = batch_floor
-        self._queues: dict[Priority, deque[W]] = {priority: deque() for priority in PRIORITIES}
+        self._queues: dict[Priority, FairQueue[W]] = {
+            priority: FairQueue(parts_apart=priority == "online") for priority in PRIORITIES
+        }
         self._apart: deque[tuple[W, ...]] = deque()
         self._apart_ran_last = False
         # Tokens that batch may claim ahead of online; grows by its floor with every step that passed it over.
         self._owed = 0.0
+        # Room that steps of all online work left while batch waited.
+        self._room = 0
 
     def num_queued(self, priority: Priority) -> int:
         """Works of a class that wait."""
@@ -65,14 +64,14 @@ class Scheduler(Generic[W]):
         return bool(self._apart) or any(self._queues.values())
 
     def push(self, priority: Priority, work: W) -> None:
-        """Queue work behind the rest of its class.
+        """Queue work where its class and tenant have their turn.
 
         Raises:
             ValueError: it is larger than a step and so would never run.
         """
         if work.num_tokens > self._step_tokens:
             raise ValueError(f"work of {work.num_tokens} tokens cannot run in steps of {self._step_tokens}")
-        self._queues[priority].append(work)
+        self._queues[priority].push(work)
 
     def push_apart(self, works: tuple[W, ...]) -> None:
         """Queue works that share their step with no others: a part of a step that failed, or a suspect.
@@ -89,12 +88,14 @@ class Scheduler(Generic[W]):
         return together
 
     def _together(self) -> Plan[W] | None:
-        online_queue, batch_queue = self._queues["online"], self._queues["batch"]
-        claim = _fitting(batch_queue, min(self._owed, self._step_tokens))
-        room = self._step_tokens - _tokens(claim)
-        online = _fitting(online_queue, room)
-        batch = _fitting(batch_queue, _tokens(claim) + room - _tokens(online))
-        return Plan(online, batch) if online or batch else None
+        if not any(self._queues.values()):
+            return None
+        batch_queue = self._queues["batch"]
+        claim = batch_queue.head(min(self._owed, self._step_tokens))
+        online = self._queues["online"].head(self._step_tokens - _tokens(claim))
+        if not online or (batch_queue and self._room >= self._step_tokens):
+            return Plan((), batch_queue.head(self._step_tokens))
+        return Plan(online, claim)
 
     def take(self, plan: Plan[W]) -> None:
         """Take the plan's works out of the queues; it must be what `plan` returned last."""
@@ -103,46 +104,36 @@ class Scheduler(Generic[W]):
             self._apart.popleft()
             return
         batch_waited = bool(self._queues["batch"])
-        for queue, works in ((self._queues["online"], plan.online), (self._queues["batch"], plan.batch)):
-            for _ in works:
-                queue.popleft()
+        self._queues["online"].take(plan.online)
+        self._queues["batch"].take(plan.batch)
         if batch_waited:
             used = _tokens(plan.batch)
             # What batch got beyond its floor is no credit to online: the floor holds from now on. The debt needs no
             # upper bound: at a full step any head of the queue fits, so it is paid before it grows further.
             self._owed = max(0.0, self._owed + self._batch_floor * (_tokens(plan.online) + used) - used)
+            if not plan.online:
+                self._room = 0
+            elif not self._queues["online"]:  # or else it would have taken more
+                self._room += self._step_tokens - _tokens(plan.works)
         if not self._queues["batch"]:
-            self._owed = 0.0
+            self._owed, self._room = 0.0, 0
 
     def drop(self, is_unwanted: Callable[[W], bool]) -> list[W]:
         """Take out and return what is not to run any more."""
-        unwanted = [work for queue in (*self._queues.values(), *self._apart) for work in queue if is_unwanted(work)]
-        if unwanted:
-            gone = set(map(id, unwanted))
-            for priority, queue in self._queues.items():
-                self._queues[priority] = deque(work for work in queue if id(work) not in gone)
-            parts = [tuple(work for work in part if id(work) not in gone) for part in self._apart]
-            self._apart = deque(part for part in parts if part)
+        unwanted = []
+        for queue in self._queues.values():
+            found = [work for work in queue if is_unwanted(work)]
+            if found:
+                queue.remove(found)
+                unwanted += found
+        parts = [tuple(work for work in part if not is_unwanted(work)) for part in self._apart]
+        unwanted += [work for part in self._apart for work in part if is_unwanted(work)]
+        self._apart = deque(part for part in parts if part)
         return unwanted
 
     def clear(self) -> list[W]:
         """Take out and return everything."""
-        works = [work for queue in (*self._queues.values(), *self._apart) for work in queue]
-        for queue in self._queues.values():
-            queue.clear()
-        self._apart.clear()
-        return works
-
-
-def _fitting(queue: deque[W], room: float) -> tuple[W, ...]:
-    """The longest head of the queue that fits into `room` tokens. Never looks past what does not fit: first come."""
-    count = 0
-    for work in queue:
-        room -= work.num_tokens
-        if room < 0:
-            break
-        count += 1
-    return tuple(islice(queue, count))
+        return self.drop(lambda _: True)
 
 
 def _tokens(works: tuple[W, ...]) -> int:

@@ -24,7 +24,7 @@ class Budgets:
 
     Attributes:
         step_tokens: one step at most.
-        online_bytes: purse of the online pullers together.
+        online_bytes: purse that the online pullers share.
         batch_bytes: purse of the batch puller.
         min_pull_bytes: what a pull must ask for so that the largest chunk fits.
     """
@@ -102,6 +102,7 @@ def describe(
         or max(min(step // 2, _most_tokens(config, items, max_payload)), checkpoint.max_length),
         max_chunk_items=items,
         shards=config.shards,
+        queues=config.queues,
     )
 
 
@@ -115,7 +116,10 @@ def _pair_template(checkpoint: Checkpoint) -> PairTemplate | None:
 
 
 def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: Choice | None = None) -> Budgets:
-    """Split the token budget between the classes, half and half: neither can hold up the other's pulls.
+    """Split the token budget between the classes, so that neither can hold up the other's pulls.
+
+    Half and half, once there is room for the largest chunk on each online queue but one: a purse keeps that much free
+    for queues that are empty.
 
     Args:
         config: this worker's settings; what it sets counts.
@@ -147,13 +151,15 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: C
             f"step_tokens is {step}, but one chunk of {spec.name} may have {spec.max_chunk_tokens} tokens "
             "(max_chunk_tokens of the fleet): raise step_tokens"
         )
-    half = _purse_bytes(budget)
-    if half // spec.shards < min_pull:
+    queues = len(spec.online_queues)
+    kept = (queues - 1) * min_pull
+    half = (budget * limits.TOKEN_BYTES - kept) // 2
+    if half < min_pull:
         raise BudgetUnfit(
-            f"budget_tokens is {budget}, but each of {spec.shards} online and one batch pull must have room for the "
-            f"largest chunk ({min_pull} bytes): raise budget_tokens to {_least_budget(spec)} or more"
+            f"budget_tokens is {budget}, but each of {queues} online pulls and one batch pull must have room for the "
+            f"largest chunk ({min_pull} bytes): raise budget_tokens to {_in_tokens((queues + 1) * min_pull)} or more"
         )
-    return Budgets(step_tokens=step, online_bytes=half, batch_bytes=half, min_pull_bytes=min_pull)
+    return Budgets(step_tokens=step, online_bytes=kept + half, batch_bytes=half, min_pull_bytes=min_pull)
 
 
 def _most_tokens(config: WorkerConfig, items: int, max_payload: int) -> int:
@@ -161,7 +167,8 @@ def _most_tokens(config: WorkerConfig, items: int, max_payload: int) -> int:
     carried = _tokens_within(max_payload, items, limits.max_message_bytes)
     if config.budget_tokens is None:
         return carried
-    pull = _purse_bytes(config.budget_tokens) // config.shards
+    num_pulls = config.shards * config.queues + 1
+    pull = config.budget_tokens * limits.TOKEN_BYTES // num_pulls
     return min(carried, _tokens_within(pull, items, limits.min_pull_bytes))
 
 
@@ -169,11 +176,6 @@ def _tokens_within(room: int, items: int, size: Callable[[int, int], int]) -> in
     """The most tokens of a chunk whose size, which is linear in them, leaves it in so many bytes."""
     empty = size(0, items)
     return (room - empty) // (size(1, items) - empty)
-
-
-def _purse_bytes(budget_tokens: int) -> int:
-    """What one class has of the token budget."""
-    return budget_tokens * limits.TOKEN_BYTES // 2
 
 
 def default_step(measured: Choice | None, least: int) -> int:
@@ -187,12 +189,13 @@ def default_step(measured: Choice | None, least: int) -> int:
 
 
 def _default_budget(step: int, spec: ModelSpec, measured: Choice | None) -> int:
-    """As measured, or else eight steps; more where the largest chunk needs it."""
+    """As measured, or else eight steps; at least two of the largest chunks for each class; and what a purse keeps."""
     wanted = DEFAULT_STEPS_IN_HAND * step if measured is None else measured.budget_for(step)
-    return max(wanted, 2 * _least_budget(spec))
-
-
-def _least_budget(spec: ModelSpec) -> int:
-    """Tokens for one pull of the largest chunk on each online shard, and as much for batch."""
     min_pull = limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
-    return 2 * spec.shards * -(-min_pull // limits.TOKEN_BYTES)
+    kept = (len(spec.online_queues) - 1) * min_pull
+    return max(wanted, _in_tokens(4 * min_pull)) + _in_tokens(kept)
+
+
+def _in_tokens(size: int) -> int:
+    """The tokens whose ids take so many bytes."""
+    return -(-size // limits.TOKEN_BYTES)

@@ -57,6 +57,16 @@ class Work:
     bad: tuple[BadItem, ...]
     num_tokens: int
 
+    @property
+    def tenant(self) -> str:
+        """Whose it is; those who do not say are one tenant."""
+        return self.envelope.tenant or ""
+
+    @property
+    def job(self) -> str | None:
+        """The larger call or bulk job that it is a part of."""
+        return self.chunk.job
+
     def is_late(self, now_ms: float) -> bool:
         """Whether its deadline passed."""
         return _is_late(self.envelope, now_ms)

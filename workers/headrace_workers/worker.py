@@ -146,12 +146,12 @@ class Worker:
             is_idle=lambda: not self._hold,
         )
 
-        def puller(stream: str, priority: Priority, limit: int) -> Puller:
+        def puller(stream: str, priority: Priority, purse: Purse) -> Puller:
             return Puller(
                 self._nats,
                 stream,
                 priority,
-                Purse(limit),
+                purse.share(),
                 PullLimits(
                     min_bytes=budgets.min_pull_bytes,
                     idle_bytes=budgets.step_tokens * limits.TOKEN_BYTES,
@@ -160,11 +160,11 @@ class Worker:
                 hooks,
             )
 
-        model, shards = self.spec.name, self.spec.shards
-        online = [
-            puller(subjects.online_stream(model, i), "online", budgets.online_bytes // shards) for i in range(shards)
+        model, online = self.spec.name, Purse(budgets.online_bytes, least=budgets.min_pull_bytes)
+        return [
+            *(puller(subjects.online_stream(model, *queue), "online", online) for queue in self.spec.online_queues),
+            puller(subjects.batch_stream(model), "batch", Purse(budgets.batch_bytes)),
         ]
-        return [*online, puller(subjects.batch_stream(model), "batch", budgets.batch_bytes)]
 
     def _on_delivery(self, delivery: Delivery) -> None:
         """Queue what came in, or refuse it."""

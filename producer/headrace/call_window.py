@@ -1,0 +1,31 @@
+"""How many chunks of one call may be on their way at a time.
+
+Knows the rule: as many as keep the fleet busy, and no more, so that a large call does not stand in the queues before
+the queries of others. It needs no word from the fleet, for each reply tells how long its chunk waited. Pure.
+"""
+
+from headrace_contracts import Usage
+
+# Two steps of half-step chunks: one that runs and one that is packed meanwhile.
+LEAST = 4
+
+
+class CallWindow:
+    """The number of chunks, which follows from the replies that came.
+
+    As delay-based congestion control does (TCP Vegas, Brakmo and Peterson 1995): grow while chunks wait no longer than
+    a step takes, shrink when they do.
+    """
+
+    def __init__(self) -> None:
+        self._size = LEAST
+
+    def freed_by(self, usage: Usage) -> int:
+        """How many chunks may be sent for one whose reply came: 0, 1 or 2."""
+        if usage.queue_ms <= usage.run_ms:
+            self._size += 1
+            return 2
+        if self._size > LEAST:
+            self._size -= 1
+            return 0
+        return 1
