@@ -23,6 +23,7 @@ from headrace_contracts.messages import (
     ModelSpec,
     Options,
     PairTemplate,
+    Presence,
     Reply,
     Task,
     Usage,
@@ -97,6 +98,14 @@ class _Cancel(Struct, forbid_unknown_fields=True):
     ids: Annotated[tuple[_Token, ...], Meta(min_length=1, max_length=MAX_CANCEL_IDS)]
 
 
+class _Presence(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    v: int
+    worker: _Token
+    every_ms: _Positive
+    rate: _Uint | UnsetType = UNSET
+    leaving: bool = False
+
+
 class _PairTemplate(Struct, forbid_unknown_fields=True):
     prefix: str
     body: str
@@ -133,6 +142,7 @@ class _Spec(Struct, forbid_unknown_fields=True):
 _chunks = msgspec.msgpack.Decoder(_Chunk)
 _replies = msgspec.msgpack.Decoder(_Reply)
 _cancels = msgspec.msgpack.Decoder(_Cancel)
+_presences = msgspec.msgpack.Decoder(_Presence)
 _specs = msgspec.json.Decoder(_Spec)
 _msgpack = msgspec.msgpack.Encoder()
 _json = msgspec.json.Encoder()
@@ -282,6 +292,29 @@ def decode_cancel(data: bytes) -> Cancel:
     return Cancel(_decode(_cancels, data).ids)
 
 
+def encode_presence(presence: Presence) -> bytes:
+    """Encode that a worker is there."""
+    return _msgpack.encode(
+        _Presence(
+            v=VERSION,
+            worker=presence.worker,
+            every_ms=presence.every_ms,
+            rate=_or_unset(presence.rate),
+            leaving=presence.leaving,
+        )
+    )
+
+
+def decode_presence(data: bytes) -> Presence:
+    """Decode that a worker is there.
+
+    Raises:
+        DecodeError: `data` is not such a message of this version.
+    """
+    wire = _decode(_presences, data)
+    return Presence(worker=wire.worker, every_ms=wire.every_ms, rate=_or_none(wire.rate), leaving=wire.leaving)
+
+
 def encode_spec(spec: ModelSpec) -> bytes:
     """Encode a ModelSpec as JSON."""
     fields = {name: getattr(spec, name) for name in ModelSpec.__slots__}
@@ -315,7 +348,7 @@ def _pair_template(wire: _PairTemplate | None) -> PairTemplate | None:
     return PairTemplate(prefix=wire.prefix, body=wire.body, suffix=wire.suffix)
 
 
-_W = TypeVar("_W", _Chunk, _Reply, _Cancel, _Spec)
+_W = TypeVar("_W", _Chunk, _Reply, _Cancel, _Presence, _Spec)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[_W] | msgspec.json.Decoder[_W], data: bytes) -> _W:

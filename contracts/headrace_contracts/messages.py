@@ -256,3 +256,20 @@ class Cancel:
     """
 
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """A worker is there, or is about to leave.
+
+    Attributes:
+        worker: who.
+        every_ms: it says so again within this time.
+        rate: tokens/s that it can do; None while it does not know.
+        leaving: it takes no more work.
+    """
+
+    worker: str
+    every_ms: int
+    rate: int | None = None
+    leaving: bool = False

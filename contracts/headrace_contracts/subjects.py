@@ -60,6 +60,11 @@ def cancel(model: str) -> str:
     return f"hr.cancel.{model_name(model)}"
 
 
+def fleet(model: str) -> str:
+    """Where the workers of a model say that they are there; core NATS, kept by nobody."""
+    return f"hr.fleet.{model_name(model)}"
+
+
 def results(job: str, shard: int = 0) -> str:
     """Where workers publish the results of a bulk job; not one subject a document: subjects cost the broker memory."""
     return f"{RESULTS_ROOT}.{token(job, 'job')}.{shard}"

@@ -21,6 +21,8 @@ PULL_GROUP = "w"
 IDLE, PREFETCH = 0, 3
 
 ONLINE_MAX_AGE_S = 30.0
+# What an online queue holds until its workers know how fast they are.
+ONLINE_START_BYTES = 16 * 1024 * 1024
 
 _SECOND = 1_000_000_000  # the API counts in nanoseconds
 _DAY = 24 * 3600.0
@@ -29,7 +31,10 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSpec:
-    """One NATS stream. Zero or -1 means no limit, as in the JetStream API; times are seconds."""
+    """One NATS stream. Zero or -1 means no limit, as in the JetStream API; times are seconds.
+
+    `moves` where workers change max_bytes as the fleet changes, so that it is a start and no setting to compare.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -42,6 +47,7 @@ class StreamSpec:
     duplicate_window_s: float = 120
     replicas: int = 1
     allow_atomic: bool = False
+    moves: bool = False
 
     def to_api(self) -> dict[str, object]:
         """The configuration as the JetStream API spells it."""
@@ -88,7 +94,9 @@ class ConsumerSpec:
         }
 
 
-def online_stream(model: str, shard: int, queue: int, *, max_msg_size: int, max_bytes: int = 16 * _MIB) -> StreamSpec:
+def online_stream(
+    model: str, shard: int, queue: int, *, max_msg_size: int, max_bytes: int = ONLINE_START_BYTES
+) -> StreamSpec:
     """Requests that somebody waits for: memory, one copy, refused when full, forgotten when nobody waits any more."""
     return StreamSpec(
         name=subjects.online_stream(model, shard, queue),
@@ -100,6 +108,7 @@ def online_stream(model: str, shard: int, queue: int, *, max_msg_size: int, max_
         max_age_s=ONLINE_MAX_AGE_S,
         max_msg_size=max_msg_size,
         duplicate_window_s=ONLINE_MAX_AGE_S,
+        moves=True,
     )
 
 

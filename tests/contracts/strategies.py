@@ -13,6 +13,7 @@ from headrace_contracts import (
     ModelSpec,
     Options,
     PairTemplate,
+    Presence,
     Reply,
     Usage,
 )
@@ -108,6 +109,9 @@ errors = st.builds(
 
 
 cancels = st.builds(Cancel, st.lists(tokens, min_size=1, max_size=20).map(tuple))
+presences = st.builds(
+    Presence, worker=tokens, every_ms=st.integers(1, 2**31 - 1), rate=st.none() | uints, leaving=st.booleans()
+)
 
 
 # No brace of ours in the texts between: each placeholder stands where it is put, once.

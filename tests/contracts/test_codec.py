@@ -16,13 +16,16 @@ from headrace_contracts import (
     ModelSpec,
     Options,
     PairTemplate,
+    Presence,
     Reply,
     decode_cancel,
     decode_chunk,
+    decode_presence,
     decode_reply,
     decode_spec,
     encode_cancel,
     encode_chunk,
+    encode_presence,
     encode_reply,
     encode_spec,
 )
@@ -30,11 +33,11 @@ from headrace_contracts.limits import MAX_CANCEL_IDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .strategies import cancels, chunks, errors, noise, patient, results, specs
+from .strategies import cancels, chunks, errors, noise, patient, presences, results, specs
 
-Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | ModelSpec
+Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | Presence | ModelSpec
 Decode: TypeAlias = Callable[[bytes], Message]
-DECODERS: tuple[Decode, ...] = (decode_chunk, decode_reply, decode_cancel, decode_spec)
+DECODERS: tuple[Decode, ...] = (decode_chunk, decode_reply, decode_cancel, decode_presence, decode_spec)
 MIB = 1024 * 1024
 CHUNK = Chunk(
     id="c1",
@@ -51,6 +54,8 @@ def encode(message: Message) -> bytes:
         return encode_chunk(message)
     if isinstance(message, Cancel):
         return encode_cancel(message)
+    if isinstance(message, Presence):
+        return encode_presence(message)
     return encode_spec(message) if isinstance(message, ModelSpec) else encode_reply(message)
 
 
@@ -59,6 +64,8 @@ def decoder_of(message: Message) -> Decode:
         return decode_chunk
     if isinstance(message, Cancel):
         return decode_cancel
+    if isinstance(message, Presence):
+        return decode_presence
     return decode_spec if isinstance(message, ModelSpec) else decode_reply
 
 
@@ -90,7 +97,7 @@ def peak_of(decode: Decode, data: bytes) -> int:
         tracemalloc.stop()
 
 
-any_message = st.one_of(chunks(max_items=4, max_length=4), results(), errors, cancels, specs())
+any_message = st.one_of(chunks(max_items=4, max_length=4), results(), errors, cancels, presences, specs())
 
 # -- round trips
 
@@ -117,6 +124,12 @@ def test_an_error_comes_back_as_it_was(reply: ErrorReply) -> None:
 @given(cancels)
 def test_a_cancel_comes_back_as_it_was(cancel: Cancel) -> None:
     assert decode_cancel(encode_cancel(cancel)) == cancel
+
+
+@patient
+@given(presences)
+def test_a_presence_comes_back_as_it_was(presence: Presence) -> None:
+    assert decode_presence(encode_presence(presence)) == presence
 
 
 def test_a_cancel_of_more_ids_than_the_limit_is_refused() -> None:

@@ -31,6 +31,7 @@ def every_subject(model: str, word: str, shard: int) -> list[str]:
         subjects.inbox(word),
         *(subjects.dead(model, priority) for priority in PRIORITIES),
         subjects.cancel(model),
+        subjects.fleet(model),
     ]
 
 
@@ -86,6 +87,7 @@ def test_subjects_are_spelled_as_the_contract_says() -> None:
         "hr.dead.minilm.online",
         "hr.dead.minilm.batch",
         "hr.cancel.minilm",
+        "hr.fleet.minilm",
     ]
     assert subjects.batch_all("minilm") == "hr.batch.minilm.>"
     assert subjects.online_stream("minilm", 3, 2) == "HR_ONLINE_minilm_3_2"

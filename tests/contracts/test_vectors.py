@@ -12,18 +12,21 @@ from headrace_contracts import (
     DecodeError,
     ErrorReply,
     ModelSpec,
+    Presence,
     Reply,
     decode_cancel,
     decode_chunk,
+    decode_presence,
     decode_reply,
     decode_spec,
     encode_cancel,
     encode_chunk,
+    encode_presence,
     encode_reply,
     encode_spec,
 )
 
-Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | ModelSpec
+Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | Presence | ModelSpec
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 VECTORS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((CONTRACTS / "vectors").glob("*.json"))}
@@ -40,6 +43,8 @@ def decode(vector: dict[str, Any]) -> Message:
             return decode_reply(data)
         case "cancel":
             return decode_cancel(data)
+        case "presence":
+            return decode_presence(data)
         case _:
             return decode_spec(data)
 
@@ -49,6 +54,8 @@ def encode(message: Message) -> bytes:
         return encode_chunk(message)
     if isinstance(message, Cancel):
         return encode_cancel(message)
+    if isinstance(message, Presence):
+        return encode_presence(message)
     return encode_spec(message) if isinstance(message, ModelSpec) else encode_reply(message)
 
 
@@ -64,6 +71,8 @@ def fields_of(message: Message) -> dict[str, Any]:
             return {"v": 1, "id": message.id, "worker": message.worker, "error": present(error)}
         case Cancel():
             return {"v": 1, "ids": list(message.ids)}
+        case Presence():
+            return {"v": 1, **present(asdict(message))}
         case ModelSpec():
             fields = {name: getattr(message, name) for name in ModelSpec.__slots__}
             lists = {"tasks": list(message.tasks), "dtypes": list(message.dtypes)}
@@ -117,7 +126,7 @@ def present(fields: dict[str, Any]) -> dict[str, Any]:
 
 def test_there_are_vectors_of_every_kind_and_each_is_named_for_its_file() -> None:
     assert {VECTORS[name]["kind"] for name in VALID} == {VECTORS[name]["kind"] for name in INVALID}
-    assert {vector["kind"] for vector in VECTORS.values()} == {"chunk", "reply", "cancel", "spec"}
+    assert {vector["kind"] for vector in VECTORS.values()} == {"chunk", "reply", "cancel", "presence", "spec"}
     assert all(vector["name"] == name for name, vector in VECTORS.items())
     assert all(name.startswith("invalid_") for name in INVALID)
     assert set(VALID).isdisjoint(INVALID)
