@@ -65,6 +65,12 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     ] = 10,
     batch_ack_wait: Annotated[float, typer.Option(help="The same for batch.")] = 60,
     drain_timeout: Annotated[float, typer.Option(help="Seconds a drain may take before it gives work back.")] = 30,
+    online_queue_s: Annotated[
+        float, typer.Option(help="Seconds of the fleet's work that may be queued online; what comes beyond is refused.")
+    ] = 2,
+    online_max_bytes: Annotated[
+        int, typer.Option(help="Fix what an online NATS stream may hold; 0 leaves it to --online-queue-s.")
+    ] = 0,
     replace_spec: Annotated[
         bool, typer.Option("--replace-spec", help="Serve this model under the name although the fleet has another.")
     ] = False,
@@ -97,6 +103,8 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
             online_ack_wait_s=online_ack_wait,
             batch_ack_wait_s=batch_ack_wait,
             drain_timeout_s=drain_timeout,
+            online_queue_s=online_queue_s,
+            online_max_bytes=online_max_bytes,
             replace_spec=replace_spec,
         )
     except ValueError as error:

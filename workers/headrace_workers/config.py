@@ -73,6 +73,9 @@ class WorkerConfig:
         pull_expires_s: seconds a pull stands; also the longest that a drain waits for the broker.
         max_deliveries: a chunk that came this often without an answer is taken for poison.
         drain_timeout_s: seconds after which a drain gives back to the broker what has not run.
+        online_queue_s: seconds of the fleet's work that may be queued online; what comes beyond is refused.
+        online_max_bytes: fixes what an online NATS stream may hold; 0 leaves it to the fleet's rate.
+        announce_s: how often this worker tells the others of its model that it is there.
         replace_spec: publish this worker's ModelSpec even if the fleet serves another under the name.
     """
 
@@ -91,6 +94,9 @@ class WorkerConfig:
     pull_expires_s: float = 1
     max_deliveries: int = 10
     drain_timeout_s: float = 30
+    online_queue_s: float = 2
+    online_max_bytes: int = 0
+    announce_s: float = 2
     replace_spec: bool = False
 
     def __post_init__(self) -> None:
@@ -103,7 +109,11 @@ class WorkerConfig:
             self._at_least(name, 1)
         for name in ("online_ack_wait_s", "batch_ack_wait_s", "pull_expires_s"):
             self._at_least(name, 0.1)
-        self._at_least("drain_timeout_s", 0)
+        for name in ("drain_timeout_s", "online_max_bytes"):
+            self._at_least(name, 0)
+        self._at_least("announce_s", 0.01)
+        if not 0 < self.online_queue_s < math.inf:
+            raise ValueError(f"online_queue_s is {self.online_queue_s}: it is seconds of work, more than 0")
         if not 0 <= self.batch_floor < 1:
             raise ValueError(f"batch_floor is {self.batch_floor}: it is a share of tokens, 0 or more and below 1")
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from headrace_contracts import Priority
 from nats.aio.msg import Msg
 
+_STORED_OVERHEAD = 16  # nats-server, memStoreMsgSize
+
 
 class Delivery:
     """A message of a work queue, delivered to this worker.
@@ -29,6 +31,11 @@ class Delivery:
         self.priority = priority
         self.size = wire_size(message)
         self.num_tokens = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that the NATS stream, in memory, holds for it: the ack subject is not among them, 16 of its own are."""
+        return self.size - len(self._message.reply) + _STORED_OVERHEAD
 
     @property
     def body(self) -> bytes:

@@ -1,20 +1,18 @@
 """Makes sure that the broker has the NATS streams, consumers and buckets of a model.
 
-Knows the JetStream API calls: create if absent, compare if present, never overwrite. nats-py's own calls know neither
-priority groups nor how to compare. What should stand there is data in contracts, topology.py.
+Knows the JetStream API calls: create if absent, compare if present, never overwrite. What should stand there is data in
+contracts, topology.py. What an online NATS stream may hold is set later, by gate.py.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 from headrace_contracts import ModelSpec, limits, topology
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
-from nats.js.errors import APIError
 
+from headrace_workers.api import api
 from headrace_workers.config import WorkerConfig
 from headrace_workers.errors import TopologyConflict
 
@@ -24,7 +22,6 @@ logger = logging.getLogger(__name__)
 _MUST_AGREE = frozenset(
     {"subjects", "retention", "storage", "discard", "ack_policy", "priority_groups", "priority_policy", "max_msg_size"}
 )
-_NOT_FOUND = frozenset({10059, 10014})  # JetStream error codes: no such stream, no such consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +35,10 @@ class Topology:
     def of(cls, spec: ModelSpec, config: WorkerConfig) -> "Topology":
         """The NATS streams and consumers of a model."""
         size = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
+        online = {"max_msg_size": size, "max_bytes": config.online_max_bytes or topology.ONLINE_START_BYTES}
         return cls(
             streams=(
-                *(topology.online_stream(spec.name, *queue, max_msg_size=size) for queue in spec.online_queues),
+                *(topology.online_stream(spec.name, *queue, **online) for queue in spec.online_queues),
                 topology.batch_stream(spec.name, max_msg_size=size, replicas=config.replicas),
                 topology.results_stream(replicas=config.replicas),
                 topology.dead_stream(replicas=config.replicas),
@@ -67,36 +65,25 @@ async def provide(nats: NatsClient, wanted: Topology) -> float:
     """
     for stream in wanted.streams:
         config = stream.to_api()
-        info = await _api(nats, f"STREAM.INFO.{stream.name}")
+        info = await api(nats, f"STREAM.INFO.{stream.name}")
         if info is None:
-            await _api(nats, f"STREAM.CREATE.{stream.name}", config)
+            await api(nats, f"STREAM.CREATE.{stream.name}", config)
             logger.info("created NATS stream %s", stream.name)
         else:
-            _compare(f"NATS stream {stream.name}", config, info["config"])
+            settings = {name: value for name, value in config.items() if name != "max_bytes" or not stream.moves}
+            _compare(f"NATS stream {stream.name}", settings, info["config"])
     ack_waits = []
     for consumer in wanted.consumers:
         config = consumer.to_api()
         name = f"{consumer.stream}.{topology.CONSUMER}"
-        info = await _api(nats, f"CONSUMER.INFO.{name}")
+        info = await api(nats, f"CONSUMER.INFO.{name}")
         if info is None:
-            info = await _api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
+            info = await api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
             logger.info("created consumer %s", name)
         else:
             _compare(f"consumer {name}", config, info["config"])
         ack_waits.append(consumer.ack_wait_s if info is None else info["config"]["ack_wait"] / 1e9)
     return min(ack_waits)
-
-
-async def _api(nats: NatsClient, call: str, config: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-    """One JetStream API request; None when it names something that does not exist."""
-    body = b"" if config is None else json.dumps(config).encode()
-    answer = json.loads((await nats.request(f"$JS.API.{call}", body, timeout=5)).data)
-    error = answer.get("error")
-    if error is None:
-        return cast("dict[str, Any]", answer)
-    if error.get("err_code") in _NOT_FOUND:
-        return None
-    raise APIError.from_error(error)
 
 
 def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:

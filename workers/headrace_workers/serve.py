@@ -6,7 +6,7 @@ Knows the order of a worker's life. Does not know the command line.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace_contracts import ModelSpec
 from nats.aio.client import Client as NatsClient
@@ -21,6 +21,7 @@ from headrace_workers.counters import Counters
 from headrace_workers.errors import ServerUnfit, SpecConflict, TopologyConflict
 from headrace_workers.lane import Lane, LoadedEngine
 from headrace_workers.provision import Topology, provide
+from headrace_workers.rate import calibrated_rate
 from headrace_workers.spec import Budgets, budgets, describe
 from headrace_workers.worker import Worker
 
@@ -65,10 +66,17 @@ async def serve(
             # Of two first workers that were calibrated differently, the other was faster: now its limits are known.
             place = await _take_place(nats, mine, config, measured, checkpoint.tokenizer_json)
         logger.log(*notice(place.budgets, config, found))
-        worker = Worker(connection, lane, place.spec, place.budgets, config, place.provide_all, place.ack_wait_s)
+        chosen = replace(place.budgets, rate=_rate(found, place.budgets.step_tokens))
+        worker = Worker(connection, lane, place.spec, chosen, config, place.provide_all, place.ack_wait_s)
         on_ready(worker)
         await worker.run(stop)
         return worker.counters
+
+
+def _rate(found: Calibration | Absence | None, step_tokens: int) -> int | None:
+    if not isinstance(found, Calibration):
+        return None
+    return calibrated_rate(found.cost, step_tokens, found.max_length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,14 @@ class Budgets:
         online_bytes: purse that the online pullers share.
         batch_bytes: purse of the batch puller.
         min_pull_bytes: what a pull must ask for so that the largest chunk fits.
+        rate: tokens/s of such steps, as a calibration has it; None where there is none.
     """
 
     step_tokens: int
     online_bytes: int
     batch_bytes: int
     min_pull_bytes: int
+    rate: int | None = None
 
     @property
     def budget_tokens(self) -> int:
@@ -158,6 +160,11 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: C
         raise BudgetUnfit(
             f"budget_tokens is {budget}, but each of {queues} online pulls and one batch pull must have room for the "
             f"largest chunk ({min_pull} bytes): raise budget_tokens to {_in_tokens((queues + 1) * min_pull)} or more"
+        )
+    if 0 < config.online_max_bytes < min_pull:
+        raise BudgetUnfit(
+            f"online_max_bytes is {config.online_max_bytes}, but one chunk of {spec.name} may take {min_pull} bytes: "
+            "raise online_max_bytes, or leave it at 0"
         )
     return Budgets(step_tokens=step, online_bytes=kept + half, batch_bytes=half, min_pull_bytes=min_pull)
 

@@ -25,12 +25,14 @@ from headrace_engine import BatchError, RaggedBatch
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from headrace_workers.announcer import Announcer
 from headrace_workers.answer import Answers
 from headrace_workers.broker import Broker
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
 from headrace_workers.errors import DeviceFailed, WorkerError
+from headrace_workers.fleet import View
 from headrace_workers.given_up import GivenUp
 from headrace_workers.hold import Hold
 from headrace_workers.lane import Lane, StepResult, is_out_of_memory
@@ -54,12 +56,14 @@ class Step:
         works: whose sequences run in it, in packing order.
         queue_ms: how long each of them had waited when it started.
         num_tokens: tokens of all of them.
+        follows: whether it started at once after the one before.
         result: its rows, later.
     """
 
     works: tuple[Work, ...]
     queue_ms: tuple[float, ...]
     num_tokens: int
+    follows: bool
     result: "asyncio.Future[StepResult]"
 
 
@@ -105,6 +109,7 @@ class Worker:
         self._hold = Hold(self.counters, self._arrived.set)
         self._pullers = self._make_pullers(budgets)
         self._given_up = GivenUp()
+        self._announcer = Announcer(broker, spec, config, budgets.rate)
         self._no_more = False
         self._link.on_down, self._link.on_up = self._on_down, self._on_up
 
@@ -118,11 +123,13 @@ class Worker:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._nats.subscribe(subjects.cancel(self.spec.name), cb=self._on_cancel)
                 keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
+                announcing = self._tasks.create_task(self._announcer.run())
                 stepping = self._tasks.create_task(self._run_steps())
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
                 if self._link.up.is_set():  # or else _on_up follows
                     self._allow_pulls()
                 await stop.wait()
+                announcing.cancel()
                 await self._drain(pulling, stepping)
                 keeping.cancel()
         except BaseExceptionGroup as failed:
@@ -135,6 +142,11 @@ class Worker:
     def num_queued(self, priority: Priority) -> int:
         """Chunks of a class that are in hand and wait for a step."""
         return self._scheduler.num_queued(priority)
+
+    @property
+    def fleet(self) -> View:
+        """The workers of the model, as this one sees them."""
+        return self._announcer.view
 
     # -- pull
 
@@ -181,6 +193,8 @@ class Worker:
             self._tasks.create_task(self._answers.refuse(delivery, refused))
             return
         self._hold.weigh(delivery, work.chunk.num_tokens)
+        if delivery.priority == "online":
+            self._announcer.weight.add(delivery.stored_bytes, work.chunk.num_tokens)
         if not work.num_tokens:
             self._tasks.create_task(self._answer_without_step(work))
         elif delivery.count >= _SUSPECT:
@@ -246,6 +260,7 @@ class Worker:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
             self._arrived.clear()
             self._lane.rest()
+            self._announcer.rate.wait()
             await self._arrived.wait()
         return plan
 
@@ -266,6 +281,7 @@ class Worker:
             works=works,
             queue_ms=tuple(work.delivery.age_ms for work in works),
             num_tokens=sum(work.num_tokens for work in works),
+            follows=self._announcer.rate.start(),
             result=self._lane.start(batch),
         )
 
@@ -279,6 +295,7 @@ class Worker:
             return
         self.counters.steps += 1
         self.counters.tokens += step.num_tokens
+        self._announcer.rate.finish(step.num_tokens, follows=step.follows, now_s=time.monotonic())
         first = 0
         for work, queue_ms in zip(step.works, step.queue_ms, strict=True):
             last = first + len(work.runnable)
@@ -289,6 +306,7 @@ class Worker:
     async def _on_failed_step(self, works: tuple[Work, ...], error: Exception) -> None:
         """Halve a step that raised until the chunk that makes it raise stands alone; that one is poison."""
         self.counters.failed_steps += 1
+        self._announcer.rate.fail()
         logger.error("a step of %d chunks failed: %r", len(works), error)
         if len(works) > 1:
             middle = len(works) // 2

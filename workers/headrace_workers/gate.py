@@ -1,0 +1,45 @@
+"""Sets what a model's online NATS streams may hold.
+
+Knows the JetStream calls: max_bytes is changed, all else stays as it is read. nats-server deletes nothing for it, where
+discard is new, and pulls and acks go on (measured with 2.15). What the limit should be is in admission.py.
+"""
+
+import logging
+
+from headrace_contracts import ModelSpec, subjects
+from nats.aio.client import Client as NatsClient
+
+from headrace_workers.admission import Admission
+from headrace_workers.api import api
+from headrace_workers.fleet import View
+
+logger = logging.getLogger(__name__)
+
+
+class Gate:
+    """The limits of a model's online NATS streams."""
+
+    def __init__(self, nats: NatsClient, spec: ModelSpec, admission: Admission) -> None:
+        self._nats = nats
+        self._streams = [subjects.online_stream(spec.name, *queue) for queue in spec.online_queues]
+        self._admission = admission
+
+    async def adjust(self, fleet: View, bytes_per_token: float) -> None:
+        """Set the limits that the fleet wants, where they are far from those that stand.
+
+        Raises:
+            nats.errors.Error: the server cannot be reached, or refuses.
+        """
+        limit = self._admission.limit(fleet, bytes_per_token)
+        if limit is None:
+            return
+        for stream in self._streams:
+            info = await api(self._nats, f"STREAM.INFO.{stream}")
+            if info is None:
+                continue  # it went with its server; whoever pulls from it provides it anew
+            present = info["config"]["max_bytes"]
+            if self._admission.is_worth_while(present, limit.max_bytes):
+                await api(self._nats, f"STREAM.UPDATE.{stream}", info["config"] | {"max_bytes": limit.max_bytes})
+                logger.info(
+                    "%s may hold %s bytes now, not %s: %s", stream, f"{limit.max_bytes:,}", f"{present:,}", limit.reason
+                )
