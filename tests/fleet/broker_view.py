@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -38,3 +38,17 @@ async def emptied(connection: NatsClient, stream: str, seconds: float = 20) -> N
     async with asyncio.timeout(seconds):
         while await num_messages(connection, stream):  # noqa: ASYNC110 - the broker tells nobody
             await asyncio.sleep(0.01)
+
+
+async def max_bytes(connection: NatsClient, stream: str) -> int | None:
+    """What it may hold; None while it is not there."""
+    found = (await api(connection, f"STREAM.INFO.{stream}")).get("config")
+    return None if found is None else int(found["max_bytes"])
+
+
+async def limited(connection: NatsClient, stream: str, is_right: Callable[[int], bool], seconds: float = 20) -> int:
+    """Wait until what it may hold is right, and return that."""
+    async with asyncio.timeout(seconds):
+        while (found := await max_bytes(connection, stream)) is None or not is_right(found):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+    return found

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from headrace_engine import Checkpoint, Engine, LazyTensor, RaggedBatch
 from headrace_workers import Counters, WorkerConfig
+from headrace_workers.calibration.calibration import Calibration
 from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
@@ -97,11 +98,13 @@ class Running:
 
 
 @asynccontextmanager
-async def running(engine: LoadedEngine, config: WorkerConfig) -> AsyncIterator[Running]:
-    """Serve while the context lasts, then drain."""
+async def running(
+    engine: LoadedEngine, config: WorkerConfig, calibration: Calibration | None = None
+) -> AsyncIterator[Running]:
+    """Serve while the context lasts, by a calibration where there is one, then drain."""
     stop = asyncio.Event()
     ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(lambda: engine, config, stop, ready.set_result))
+    serving = asyncio.create_task(serve(lambda: engine, config, stop, ready.set_result, lambda: calibration))
     serving.add_done_callback(lambda _: ready.cancel() if not ready.done() else None)
     try:
         worker = await ready
