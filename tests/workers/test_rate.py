@@ -6,7 +6,7 @@ from headrace_workers.rate import Rate, calibrated_rate
 def run(rate: Rate, steps: int, *, tokens: int = 1000, each_s: float = 0.1, now_s: float = 0.0) -> float:
     """Steps that follow one another at once; the time when the last is done."""
     for _ in range(steps):
-        follows = rate.start()
+        follows = rate.start(10, now_s)
         now_s += each_s
         rate.finish(tokens, follows=follows, now_s=now_s)
     return now_s
@@ -41,12 +41,53 @@ def test_a_device_that_waited_between_its_steps_shows_nothing() -> None:
     assert rate.value is None
 
 
+def test_what_waits_in_the_broker_is_work_too_and_the_time_of_a_pull_counts() -> None:
+    rate = Rate()
+    now_s = 0.0
+    for _ in range(30):
+        rate.arrive(num_pending=10)
+        rate.wait()
+        now_s = run(rate, 1, now_s=now_s + 0.05)
+    assert rate.value == round(1000 / 0.15)
+
+
+def test_less_than_a_step_in_the_broker_may_be_gone_before_it_comes_here() -> None:
+    rate = Rate()
+    now_s = 0.0
+    for _ in range(30):
+        rate.arrive(num_pending=9)
+        rate.wait()
+        now_s = run(rate, 1, now_s=now_s + 0.05)
+    assert rate.value is None
+
+
+def test_a_worker_that_was_served_nothing_of_what_waits_in_the_broker_was_idle() -> None:
+    rate = Rate()
+    now_s = 0.0
+    for _ in range(30):
+        rate.arrive(num_pending=1000)
+        rate.wait()
+        now_s = run(rate, 1, now_s=now_s + 0.2)
+    assert rate.value is None
+
+
+def test_a_step_that_is_planned_while_a_long_one_runs_did_not_wait() -> None:
+    rate = Rate()
+    first = rate.start(10, 0)
+    rate.arrive(num_pending=50)
+    rate.wait()
+    second = rate.start(10, 1)
+    rate.finish(1000, follows=first, now_s=2)
+    rate.finish(1000, follows=second, now_s=4)
+    assert rate.value == 500
+
+
 def test_steps_in_flight_together_count_by_when_they_are_done() -> None:
     rate = Rate()
-    first, second = rate.start(), rate.start()
+    first, second = rate.start(10, 0), rate.start(10, 0)
     rate.finish(1000, follows=first, now_s=0.2)
     for number in range(3, 40):
-        third = rate.start()
+        third = rate.start(10, 0.1 * (number - 1))
         rate.finish(1000, follows=second, now_s=0.1 * number)
         second = third
     assert rate.value == 10_000
@@ -55,7 +96,7 @@ def test_steps_in_flight_together_count_by_when_they_are_done() -> None:
 def test_the_time_that_a_failed_step_took_does_not_count() -> None:
     rate = Rate()
     now_s = run(rate, 12)
-    rate.start()
+    rate.start(10, now_s)
     rate.fail()
     run(rate, 12, now_s=now_s + 60)
     assert rate.value == 10_000

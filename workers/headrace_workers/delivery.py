@@ -53,6 +53,11 @@ class Delivery:
         return self._message.metadata.num_delivered
 
     @property
+    def num_pending(self) -> int:
+        """How many messages behind it wait in the broker for a worker."""
+        return self._message.metadata.num_pending
+
+    @property
     def place(self) -> str:
         """Where it lies in the broker: NATS stream and sequence number."""
         found = self._message.metadata

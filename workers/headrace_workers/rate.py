@@ -1,8 +1,8 @@
 """How many tokens a second a worker does when it has enough to do.
 
 Knows which of a worker's steps tell, and what a calibration says before there are any. Pure; whoever calls it says what
-time it is. A device that waits for work does less than it could: so only steps count that followed one another at once,
-and all the time from one to the next does, answers and pulls included.
+time it is. A worker that waits for work does less than it could: so a step counts only if there was work for it since
+the one before, here or in the broker, and then all the time between the two does, answers and pulls included.
 """
 
 import math
@@ -12,6 +12,8 @@ from headrace_workers.calibration.cost import Cost
 # Seconds of such steps before they say more than a calibration, and those in which older ones lose their weight.
 _ENOUGH_S = 1.0
 _MEMORY_S = 10.0
+# Longer than a pull takes: a worker that waited so long for what the broker had was not served, for others were.
+_PULL_S = 0.1
 # A worker that does so many times what it is thought to do is not just between two steps.
 _FAR = 1.5
 # What texts usually have, whatever the longest may.
@@ -26,7 +28,10 @@ class Rate:
         self._calibrated = calibrated
         self._tokens = 0.0
         self._seconds = 0.0
-        self._follows = False
+        self._num_pending = 0
+        self._num_chunks = 0
+        self._num_running = 0
+        self._has_work = False
         self._last_s: float | None = None
         self._done = 0
         self._seen: tuple[int, float] | None = None
@@ -36,24 +41,34 @@ class Rate:
         """Tokens/s; None while nothing tells."""
         return round(self._tokens / self._seconds) if self._seconds >= _ENOUGH_S else self._calibrated
 
-    def wait(self) -> None:
-        """Nothing is queued: the next step will not follow at once on the one before."""
-        self._follows = False
+    def arrive(self, num_pending: int) -> None:
+        """A chunk came in, and behind it so many wait in the broker."""
+        self._num_pending = num_pending
 
-    def start(self) -> bool:
-        """A step starts; whether it followed at once. To be handed back to `finish`."""
-        follows, self._follows = self._follows, True
+    def wait(self) -> None:
+        """All chunks that are here run; there is no more work but what may wait in the broker."""
+        self._has_work = self._has_work and self._num_pending >= max(1, self._num_chunks)
+
+    def start(self, num_chunks: int, now_s: float) -> bool:
+        """A step of so many chunks starts; whether there was work since the one before. `finish` wants to know."""
+        was_idle = self._last_s is not None and not self._num_running and now_s - self._last_s > _PULL_S
+        follows = self._has_work and not was_idle
+        self._has_work = True
+        self._num_chunks = num_chunks
+        self._num_running += 1
         return follows
 
     def finish(self, tokens: int, *, follows: bool, now_s: float) -> None:
         """A step of so many tokens is done."""
         self._done += tokens
+        self._num_running -= 1
         if follows and self._last_s is not None:
             self._add(tokens, now_s - self._last_s)
         self._last_s = now_s
 
     def fail(self) -> None:
         """A step raised; how long it took says nothing."""
+        self._num_running -= 1
         self._last_s = None
 
     def look(self, now_s: float) -> None:

@@ -56,7 +56,7 @@ class Step:
         works: whose sequences run in it, in packing order.
         queue_ms: how long each of them had waited when it started.
         num_tokens: tokens of all of them.
-        follows: whether it started at once after the one before.
+        follows: whether there was work for it since the one before (rate.py).
         result: its rows, later.
     """
 
@@ -193,6 +193,7 @@ class Worker:
             self._tasks.create_task(self._answers.refuse(delivery, refused))
             return
         self._hold.weigh(delivery, work.chunk.num_tokens)
+        self._announcer.rate.arrive(delivery.num_pending)
         if delivery.priority == "online":
             self._announcer.weight.add(delivery.stored_bytes, work.chunk.num_tokens)
         if not work.num_tokens:
@@ -281,7 +282,7 @@ class Worker:
             works=works,
             queue_ms=tuple(work.delivery.age_ms for work in works),
             num_tokens=sum(work.num_tokens for work in works),
-            follows=self._announcer.rate.start(),
+            follows=self._announcer.rate.start(len(works), time.monotonic()),
             result=self._lane.start(batch),
         )
 
