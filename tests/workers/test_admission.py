@@ -1,6 +1,9 @@
 import pytest
-from headrace_workers.admission import Admission, share_of_one
+from headrace_workers.admission import Admission
+from headrace_workers.config import WorkerConfig
 from headrace_workers.fleet import View
+
+from ..producer.specs import scorer
 
 MIB = 1024 * 1024
 
@@ -31,17 +34,24 @@ def test_twice_the_rate_or_twice_the_seconds_are_twice_the_bytes() -> None:
     assert faster.max_bytes == longer.max_bytes == 2 * once.max_bytes
 
 
-def test_shards_share_it() -> None:
-    limit = admission(share=share_of_one(4)).limit(fleet(100_000), 8.0)
+@pytest.mark.parametrize(
+    ("shards", "queues", "wanted"),
+    [(1, 1, 1_600_000), (2, 1, 800_000), (1, 2, 800_000), (1, 4, 800_000), (3, 4, 266_667)],
+)
+def test_what_one_tenant_may_queue_is_shared_by_the_shards_and_its_two_queues_of_each(
+    shards: int, queues: int, wanted: int
+) -> None:
+    spec = scorer(shards=shards, queues=queues)
+    limit = Admission.of(spec, WorkerConfig()).limit(fleet(100_000), 8.0)
     assert limit is not None
-    assert limit.max_bytes == 400_000
+    assert limit.max_bytes == wanted
 
 
 def test_while_no_rate_is_known_what_stands_may_stay() -> None:
     assert admission().limit(fleet(None), 8.0) is None
 
 
-@pytest.mark.parametrize(("max_msg_size", "least"), [(1000, 65_536), (100_000, 400_000)])
+@pytest.mark.parametrize(("max_msg_size", "least"), [(1000, 32_768), (100_000, 400_000)])
 def test_it_is_never_less_than_a_few_of_the_largest_chunks(max_msg_size: int, least: int) -> None:
     limit = admission(max_msg_size=max_msg_size).limit(fleet(0), 8.0)
     assert limit is not None

@@ -6,9 +6,9 @@ from headrace_workers.rate import Rate, calibrated_rate
 def run(rate: Rate, steps: int, *, tokens: int = 1000, each_s: float = 0.1, now_s: float = 0.0) -> float:
     """Steps that follow one another at once; the time when the last is done."""
     for _ in range(steps):
-        follows = rate.start(10, now_s)
+        tells = rate.start(10, now_s)
         now_s += each_s
-        rate.finish(tokens, follows=follows, now_s=now_s)
+        rate.finish(tokens, tells=tells, now_s=now_s)
     return now_s
 
 
@@ -77,18 +77,28 @@ def test_a_step_that_is_planned_while_a_long_one_runs_did_not_wait() -> None:
     rate.arrive(num_pending=50)
     rate.wait()
     second = rate.start(10, 1)
-    rate.finish(1000, follows=first, now_s=2)
-    rate.finish(1000, follows=second, now_s=4)
+    rate.finish(1000, tells=first, now_s=2)
+    rate.finish(1000, tells=second, now_s=4)
     assert rate.value == 500
+
+
+def test_steps_that_leave_room_on_purpose_do_not_tell() -> None:
+    rate = Rate()
+    now_s = 0.0
+    for _ in range(20):
+        small = rate.start(1, now_s, is_full=False)
+        rate.finish(10, tells=small, now_s=now_s + 0.05)
+        now_s = run(rate, 1, now_s=now_s + 0.05)
+    assert rate.value == 10_000
 
 
 def test_steps_in_flight_together_count_by_when_they_are_done() -> None:
     rate = Rate()
     first, second = rate.start(10, 0), rate.start(10, 0)
-    rate.finish(1000, follows=first, now_s=0.2)
+    rate.finish(1000, tells=first, now_s=0.2)
     for number in range(3, 40):
         third = rate.start(10, 0.1 * (number - 1))
-        rate.finish(1000, follows=second, now_s=0.1 * number)
+        rate.finish(1000, tells=second, now_s=0.1 * number)
         second = third
     assert rate.value == 10_000
 

@@ -99,7 +99,7 @@ class Admission:
 def share_of_one(spec: ModelSpec) -> float:
     """The share of one NATS stream in what is queued, where all of it is of one tenant.
 
-    It takes the shards in turn, and has two of the queues of each. So all tenants together may queue more, as many times
-    more as there are other pairs of queues; but each waits for its own share of the fleet, not behind the others.
+    It takes the shards in turn, and has two of the queues of each. All tenants together may queue more, by as many pairs
+    of queues as there are; but none waits behind all of that.
     """
     return 1 / (spec.shards * min(_HAND, spec.queues))

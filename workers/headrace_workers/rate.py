@@ -49,20 +49,26 @@ class Rate:
         """All chunks that are here run; there is no more work but what may wait in the broker."""
         self._has_work = self._has_work and self._num_pending >= max(1, self._num_chunks)
 
-    def start(self, num_chunks: int, now_s: float) -> bool:
-        """A step of so many chunks starts; whether there was work since the one before. `finish` wants to know."""
+    def start(self, num_chunks: int, now_s: float, *, is_full: bool = True) -> bool:
+        """A step of so many chunks starts; whether its time will tell, for `finish`.
+
+        Args:
+            num_chunks: in it.
+            now_s: the time.
+            is_full: whether it has all that there was room for.
+        """
         was_idle = self._last_s is not None and not self._num_running and now_s - self._last_s > _PULL_S
-        follows = self._has_work and not was_idle
+        tells = is_full and self._has_work and not was_idle
         self._has_work = True
         self._num_chunks = num_chunks
         self._num_running += 1
-        return follows
+        return tells
 
-    def finish(self, tokens: int, *, follows: bool, now_s: float) -> None:
+    def finish(self, tokens: int, *, tells: bool, now_s: float) -> None:
         """A step of so many tokens is done."""
         self._done += tokens
         self._num_running -= 1
-        if follows and self._last_s is not None:
+        if tells and self._last_s is not None:
             self._add(tokens, now_s - self._last_s)
         self._last_s = now_s
 

@@ -56,14 +56,14 @@ class Step:
         works: whose sequences run in it, in packing order.
         queue_ms: how long each of them had waited when it started.
         num_tokens: tokens of all of them.
-        follows: whether there was work for it since the one before (rate.py).
+        tells: whether its time says how fast this worker is (rate.py).
         result: its rows, later.
     """
 
     works: tuple[Work, ...]
     queue_ms: tuple[float, ...]
     num_tokens: int
-    follows: bool
+    tells: bool
     result: "asyncio.Future[StepResult]"
 
 
@@ -255,7 +255,7 @@ class Worker:
                 if fresh != plan:
                     plan, batch = fresh, prepare(fresh.works)
             self._scheduler.take(plan)
-            self._tasks.create_task(self._answer(self._start(plan.works, batch)))
+            self._tasks.create_task(self._answer(self._start(plan, batch)))
 
     async def _next_plan(self) -> Plan[Work] | None:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
@@ -277,12 +277,15 @@ class Worker:
     def _is_given_up(self, work: Work) -> bool:
         return work.chunk.id in self._given_up
 
-    def _start(self, works: tuple[Work, ...], batch: RaggedBatch) -> Step:
+    def _start(self, plan: Plan[Work], batch: RaggedBatch) -> Step:
+        works = plan.works
+        # Room that it leaves while batch waits is left on purpose, for online work that may come.
+        is_full = not plan.online or self.num_queued("online") > 0 or not self.num_queued("batch")
         return Step(
             works=works,
             queue_ms=tuple(work.delivery.age_ms for work in works),
             num_tokens=sum(work.num_tokens for work in works),
-            follows=self._announcer.rate.start(len(works), time.monotonic()),
+            tells=self._announcer.rate.start(len(works), time.monotonic(), is_full=is_full),
             result=self._lane.start(batch),
         )
 
@@ -296,7 +299,7 @@ class Worker:
             return
         self.counters.steps += 1
         self.counters.tokens += step.num_tokens
-        self._announcer.rate.finish(step.num_tokens, follows=step.follows, now_s=time.monotonic())
+        self._announcer.rate.finish(step.num_tokens, tells=step.tells, now_s=time.monotonic())
         first = 0
         for work, queue_ms in zip(step.works, step.queue_ms, strict=True):
             last = first + len(work.runnable)
