@@ -29,3 +29,7 @@ class CallWindow:
             self._size -= 1
             return 0
         return 1
+
+    def refused(self) -> None:
+        """One that was on its way found no room, and is not any more."""
+        self._size -= 1

@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -25,13 +26,13 @@ from headrace_contracts import (
 )
 from headrace_contracts.connection import Link
 
-from headrace.call_window import LEAST, CallWindow
 from headrace.catalogue import Catalogue, Model
 from headrace.chunking import split
 from headrace.errors import ItemError, ModelChanged, from_code
 from headrace.exchange import Deadline, Exchange, Outgoing
 from headrace.gather import Gathering
 from headrace.options import CallOptions
+from headrace.pace import Pace
 from headrace.queues import hand
 from headrace.result import Gathered
 from headrace.tokens import Tokenized
@@ -166,19 +167,15 @@ async def _all(ask: Callable[[int], Coroutine[None, None, Usage | None]], num_ch
         await ask(0)
         return
     # What waits in the batch class is in nobody's way.
-    window = CallWindow() if priority == "online" else None
-    room = asyncio.Semaphore(LEAST if window else num_chunks)
-
-    async def one(seq: int) -> None:
-        usage = await ask(seq)
-        for _ in range(window.freed_by(usage) if window and usage else 1):
-            room.release()
-
+    pace = Pace() if priority == "online" else None
     try:
         async with asyncio.TaskGroup() as tasks:
             for seq in range(num_chunks):
-                await room.acquire()
-                tasks.create_task(one(seq))
+                if pace is None:
+                    tasks.create_task(ask(seq))
+                else:
+                    await pace.take_place()
+                    tasks.create_task(pace.send(partial(ask, seq)))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
 

@@ -134,6 +134,17 @@ async def test_what_does_not_fit_is_refused_and_what_was_let_in_is_answered(
     assert worker.counters.answered == outcomes[Embeddings] + 1
 
 
+async def test_large_calls_that_together_are_more_than_the_queues_wait_for_themselves(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256, announce_s=0.05, online_queue_s=0.01)
+    async with running(minilm, config, MADE) as worker, connected(nats_server.url) as broker:
+        assert await limited(broker, STREAM, lambda found: found != START) == least(worker)
+        # Two queues of 32 KiB hold 56 chunks of 1,170 bytes; 8 calls of 30 are 240.
+        calls = await asyncio.gather(*(client.embed(["wheel " * 200] * 30, timeout=120) for _ in range(8)))
+        assert all(call.shape == (30, 384) for call in calls)
+
+
 async def test_a_limit_below_what_is_queued_deletes_nothing_and_disturbs_no_pull(
     nats_server: local.Server, client: Client, minilm: Engine
 ) -> None:

@@ -99,7 +99,7 @@ class Admission:
 def share_of_one(spec: ModelSpec) -> float:
     """The share of one NATS stream in what is queued, where all of it is of one tenant.
 
-    It takes the shards in turn, and has two of the queues of each. All tenants together may queue more, by as many pairs
-    of queues as there are; but none waits behind all of that.
+    It takes the shards in turn, and has two of the queues of each. All tenants together may queue more, since there may
+    be more queues than two; but none waits behind all of that.
     """
     return 1 / (spec.shards * min(_HAND, spec.queues))
