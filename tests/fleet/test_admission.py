@@ -62,7 +62,7 @@ async def test_limits_grow_and_shrink_with_the_workers_by_their_calibrations(
             await one.drain()
             # The one that set limits has gone: the other does now.
             assert await limited(broker, STREAM, lambda found: found < 1.5 * alone) == pytest.approx(alone, rel=0.001)
-            assert two.worker.fleet.workers == ("two",)
+            assert list(two.worker.fleet.workers) == ["two"]
 
 
 async def test_a_worker_without_a_calibration_measures_itself_and_leaves_the_limit_until_then(
