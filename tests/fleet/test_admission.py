@@ -34,7 +34,7 @@ def about(wanted: float, found: float) -> bool:
 def least(worker: Running) -> int:
     """Below this no limit goes."""
     spec = worker.worker.spec
-    return max(32 * 1024, 4 * limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items))
+    return max(16 * 1024, 2 * limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items))
 
 
 def calibrated_bytes(queue_s: float, step_tokens: int) -> float:
@@ -134,15 +134,16 @@ async def test_what_does_not_fit_is_refused_and_what_was_let_in_is_answered(
     assert worker.counters.answered == outcomes[Embeddings] + 1
 
 
-async def test_large_calls_that_together_are_more_than_the_queues_wait_for_themselves(
+async def test_a_large_call_of_which_something_was_let_in_waits_for_room_for_the_rest(
     nats_server: local.Server, client: Client, minilm: Engine
 ) -> None:
-    config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256, announce_s=0.05, online_queue_s=0.01)
-    async with running(minilm, config, MADE) as worker, connected(nats_server.url) as broker:
-        assert await limited(broker, STREAM, lambda found: found != START) == least(worker)
-        # Two queues of 32 KiB hold 56 chunks of 1,170 bytes; 8 calls of 30 are 240.
-        calls = await asyncio.gather(*(client.embed(["wheel " * 200] * 30, timeout=120) for _ in range(8)))
-        assert all(call.shape == (30, 384) for call in calls)
+    config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256, queues=1)
+    async with running(minilm, config) as worker, connected(nats_server.url) as broker:
+        found = (await api(broker, f"STREAM.INFO.{STREAM}"))["config"]
+        await api(broker, f"STREAM.UPDATE.{STREAM}", {**found, "max_msgs": 2})
+        assert (await client.embed(["wheel " * 200] * 30)).shape == (30, 384)
+        await emptied(broker, STREAM)
+    assert worker.counters.answered == 30
 
 
 async def test_a_limit_below_what_is_queued_deletes_nothing_and_disturbs_no_pull(

@@ -51,7 +51,7 @@ def test_while_no_rate_is_known_what_stands_may_stay() -> None:
     assert admission().limit(fleet(None), 8.0) is None
 
 
-@pytest.mark.parametrize(("max_msg_size", "least"), [(1000, 32_768), (100_000, 400_000)])
+@pytest.mark.parametrize(("max_msg_size", "least"), [(1000, 16_384), (100_000, 200_000)])
 def test_it_is_never_less_than_a_few_of_the_largest_chunks(max_msg_size: int, least: int) -> None:
     limit = admission(max_msg_size=max_msg_size).limit(fleet(0), 8.0)
     assert limit is not None

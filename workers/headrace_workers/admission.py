@@ -14,8 +14,8 @@ from headrace_workers.fleet import View
 # Queues of each shard that a tenant has (contracts/wire.md, section 6).
 _HAND = 2
 # No less than so many of the largest messages, or so many bytes: chunks must fit, and workers have some in hand.
-_FEWEST = 4
-_LEAST_BYTES = 32 * 1024
+_FEWEST = 2
+_LEAST_BYTES = 16 * 1024
 # The broker keeps it in memory.
 _MOST_BYTES = 64 * 1024 * 1024
 # Of what stands: smaller changes are left alone, since rates are never quite the same.
