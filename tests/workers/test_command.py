@@ -14,6 +14,8 @@ from typer.testing import CliRunner
         (("--warm-up", "1x"), "warm_up is '1x'"),
         (("--warm-up", "0x5"), "warm_up is '0x5'"),
         (("--batch-floor", "2"), "batch_floor is 2.0"),
+        (("--online-queue-s", "0"), "online_queue_s is 0.0"),
+        (("--online-max-bytes", "-1"), "online_max_bytes is -1"),
         (("--ready-fd", "987"), "ready_fd is 987, which is not open"),
     ],
 )

@@ -18,6 +18,11 @@ from headrace_workers import WorkerConfig
         ("batch_floor", 1.0),
         ("batch_floor", -0.1),
         ("drain_timeout_s", -1),
+        ("online_queue_s", 0),
+        ("online_queue_s", float("inf")),
+        ("online_queue_s", float("nan")),
+        ("online_max_bytes", -1),
+        ("announce_s", 0),
     ],
 )
 def test_a_bad_setting_is_refused_and_named(field: str, value: float) -> None:
