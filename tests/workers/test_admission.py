@@ -47,6 +47,11 @@ def test_what_one_tenant_may_queue_is_shared_by_the_shards_and_its_two_queues_of
     assert limit.max_bytes == wanted
 
 
+def test_a_queue_is_no_longer_than_half_of_what_callers_wait_for() -> None:
+    limits = [admission().limit(fleet(100_000), 8.0, patience_s) for patience_s in (30, 4, 1)]
+    assert [limit and limit.max_bytes for limit in limits] == [1_600_000, 1_600_000, 400_000]
+
+
 def test_while_no_rate_is_known_what_stands_may_stay() -> None:
     assert admission().limit(fleet(None), 8.0) is None
 

@@ -18,6 +18,8 @@ _FEWEST = 2
 _LEAST_BYTES = 16 * 1024
 # The broker keeps it in memory.
 _MOST_BYTES = 64 * 1024 * 1024
+# Of what callers wait for: a request that was let in has as long again to run and to come back.
+_OF_PATIENCE = 0.5
 # Of what stands: smaller changes are left alone, since rates are never quite the same.
 _WORTH = 0.2
 
@@ -61,21 +63,23 @@ class Admission:
             share=share_of_one(spec),
         )
 
-    def limit(self, fleet: View, bytes_per_token: float) -> Limit | None:
+    def limit(self, fleet: View, bytes_per_token: float, patience_s: float | None = None) -> Limit | None:
         """What each online NATS stream may hold; None where nothing tells, and what stands may stay.
 
         Args:
             fleet: who works, and how fast.
             bytes_per_token: what a token takes in the NATS stream.
+            patience_s: what callers wait for; None where that is not known.
         """
         if self.max_bytes:
             return Limit(self.max_bytes, "set by --online-max-bytes")
         if fleet.rate is None:
             return None
-        wanted = round(fleet.rate * self.queue_s * bytes_per_token * self.share)
+        seconds = self.queue_s if patience_s is None else min(self.queue_s, _OF_PATIENCE * patience_s)
+        wanted = round(fleet.rate * seconds * bytes_per_token * self.share)
         least = max(_LEAST_BYTES, _FEWEST * self.max_msg_size)
         reason = (
-            f"{self.queue_s:g} s of {len(fleet.workers)} workers that do {fleet.rate:,} tokens/s, at "
+            f"{seconds:.2g} s of {len(fleet.workers)} workers that do {fleet.rate:,} tokens/s, at "
             f"{bytes_per_token:.1f} bytes a token"
         )
         if wanted < least:

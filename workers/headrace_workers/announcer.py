@@ -18,6 +18,7 @@ from headrace_workers.broker import Broker
 from headrace_workers.config import WorkerConfig
 from headrace_workers.fleet import Fleet, View
 from headrace_workers.gate import Gate
+from headrace_workers.patience import Patience
 from headrace_workers.rate import Rate
 from headrace_workers.weight import Weight
 
@@ -30,6 +31,7 @@ class Announcer:
     Attributes:
         rate: what this worker does.
         weight: of what comes to it.
+        patience: of those from whom it comes.
     """
 
     def __init__(self, broker: Broker, spec: ModelSpec, config: WorkerConfig, calibrated: int | None) -> None:
@@ -43,6 +45,7 @@ class Announcer:
         """
         self.rate = Rate(calibrated)
         self.weight = Weight()
+        self.patience = Patience()
         self._nats, self._link = broker.nats, broker.link
         self._subject = subjects.fleet(spec.name)
         self._worker = config.worker
@@ -83,7 +86,7 @@ class Announcer:
         try:
             # No longer than the others take this worker for alive.
             async with asyncio.timeout(self._every_s):
-                await self._gate.adjust(view, self.weight.bytes_per_token)
+                await self._gate.adjust(view, self.weight.bytes_per_token, self.patience.seconds)
         except (NatsError, OSError) as error:
             if not self._is_failing:  # said once, not with every beat
                 logger.warning("the limits of %s cannot be set, they stay as they are: %r", self._subject, error)

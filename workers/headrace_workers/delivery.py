@@ -4,10 +4,11 @@ Knows the JetStream ack protocol and that a message is settled exactly once: ack
 Does not know what is inside the message.
 """
 
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from headrace_contracts import Priority
+from headrace_contracts.headers import DEADLINE
 from nats.aio.msg import Msg
 
 _STORED_OVERHEAD = 16  # nats-server, memStoreMsgSize
@@ -66,8 +67,18 @@ class Delivery:
     @property
     def age_ms(self) -> float:
         """Milliseconds since the broker stored it, by this machine's clock; never negative."""
-        age = datetime.now(UTC) - self._message.metadata.timestamp.astimezone(UTC)
-        return max(0.0, age.total_seconds() * 1000)
+        return max(0.0, time.time() * 1000 - self._stored_ms)
+
+    @property
+    def patience_s(self) -> float | None:
+        """Seconds from when the broker stored it to its deadline; None where there is none that can be read."""
+        deadline = self.headers.get(DEADLINE, "")
+        is_number = len(deadline) <= 19 and deadline.isascii() and deadline.isdecimal()
+        return (int(deadline) - self._stored_ms) / 1000 if is_number else None
+
+    @property
+    def _stored_ms(self) -> float:
+        return self._message.metadata.timestamp.timestamp() * 1000
 
     async def ack(self) -> None:
         """Settle: it was answered, the broker may forget it."""

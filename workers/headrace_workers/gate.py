@@ -24,13 +24,13 @@ class Gate:
         self._streams = [subjects.online_stream(spec.name, *queue) for queue in spec.online_queues]
         self._admission = admission
 
-    async def adjust(self, fleet: View, bytes_per_token: float) -> None:
+    async def adjust(self, fleet: View, bytes_per_token: float, patience_s: float | None) -> None:
         """Set the limits that the fleet wants, where they are far from those that stand.
 
         Raises:
             nats.errors.Error: the server cannot be reached, or refuses.
         """
-        limit = self._admission.limit(fleet, bytes_per_token)
+        limit = self._admission.limit(fleet, bytes_per_token, patience_s)
         if limit is None:
             return
         for stream in self._streams:

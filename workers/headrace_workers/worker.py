@@ -181,6 +181,8 @@ class Worker:
     def _on_delivery(self, delivery: Delivery) -> None:
         """Queue what came in, or refuse it."""
         self._hold.add(delivery)
+        if delivery.priority == "online" and (patience_s := delivery.patience_s) is not None:
+            self._announcer.patience.add(patience_s)
         try:
             work = accept(
                 delivery,

@@ -1,0 +1,30 @@
+"""How long callers wait for what they ask.
+
+Knows the requests that came of late. Pure. A queue as long as its callers' patience is the worst of all: each request
+comes to its turn just before its deadline, runs, and is answered to nobody. So a queue must be shorter than that.
+"""
+
+from collections import deque
+
+import numpy as np
+
+_REMEMBERED = 500
+_ENOUGH = 20
+# Those who wait for less than the others do must find it short enough too; a few of them shall not decide.
+_QUANTILE = 0.1
+
+
+class Patience:
+    """The patience of recent callers."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def add(self, seconds: float) -> None:
+        """One waits for so long, from the moment the broker stored its request."""
+        self._recent.append(seconds)
+
+    @property
+    def seconds(self) -> float | None:
+        """What nine of ten callers wait for at least; None before enough came."""
+        return float(np.quantile(self._recent, _QUANTILE)) if len(self._recent) >= _ENOUGH else None
