@@ -29,9 +29,10 @@ from headrace_contracts.connection import Link
 from headrace.catalogue import Catalogue, Model
 from headrace.chunking import split
 from headrace.errors import ItemError, ModelChanged, from_code
-from headrace.exchange import Deadline, Exchange, Outgoing
+from headrace.exchange import Exchange
 from headrace.gather import Gathering
 from headrace.options import CallOptions
+from headrace.outgoing import Deadline, Outgoing
 from headrace.pace import Pace
 from headrace.queues import hand
 from headrace.result import Gathered
@@ -49,6 +50,7 @@ class Call:
     priority: Priority
     tenant: str | None
     deadline: Deadline
+    retries: int | None
 
 
 class Calls:
@@ -114,7 +116,7 @@ class Calls:
         lengths = [len(tokenized.sequences[index]) for index in sent]
         runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
 
-        call = Call(spec, options.priority, options.tenant or self._tenant, deadline)
+        call = Call(spec, options.priority, options.tenant or self._tenant, deadline, options.retries)
         job = secrets.token_hex(8) if len(runs) > 1 else None
 
         async def ask(seq: int) -> Usage | None:
@@ -139,6 +141,7 @@ class Calls:
                 priority=call.priority,
                 deadline=call.deadline,
                 tenant=call.tenant,
+                retries=call.retries,
             )
         )
         if isinstance(reply, Reply):

@@ -98,6 +98,7 @@ class Client:
         dtype: Dtype | None = None,
         normalize: bool | None = None,
         timeout: float | None = None,
+        retries: int | None = 0,
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
@@ -119,6 +120,9 @@ class Client:
                 eight to a byte); None takes the one that the model was trained for.
             normalize: scale "f32" and "f16" vectors to length one; None does what the checkpoint says.
             timeout: seconds for the whole call; None is 30 for online and 3600 for batch.
+            retries: how often each chunk that is refused as overloaded may be tried again, after the time that the
+                refusal names and within the timeout; None leaves the number to the timeout. The client's retry budget
+                bounds all calls together.
             truncate: cut long texts and list them in `.truncated`; if false they have no vector and an entry in
                 `.errors`.
             strict: raise if any text has no vector.
@@ -132,7 +136,7 @@ class Client:
         Raises:
             InputError: an argument is wrong, or the model does not embed; nothing was sent.
             ModelNotFound: the fleet does not serve the model.
-            Overloaded: the online queue is full.
+            Overloaded: the online queue is full, or workers refuse more, and no retry is left.
             DeadlineExceeded: the timeout passed.
             ItemsFailed: `strict`, or the only text, and it has no vector.
             RequestFailed: the fleet refused or failed a chunk for another reason.
@@ -145,6 +149,7 @@ class Client:
             dtype=dtype,
             normalize=normalize,
             timeout=timeout,
+            retries=retries,
             truncate=truncate,
             strict=strict,
             tenant=tenant,
@@ -169,6 +174,7 @@ class Client:
         top_n: int | None = None,
         raw: bool = False,
         timeout: float | None = None,
+        retries: int | None = 0,
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
@@ -190,6 +196,9 @@ class Client:
             top_n: how many entries `.ranking` has at most; None ranks all. All documents are scored.
             raw: scores as the model's head gives them, without its final activation. The order is the same.
             timeout: seconds for the whole call; None is 30 for online and 3600 for batch.
+            retries: how often each chunk that is refused as overloaded may be tried again, after the time that the
+                refusal names and within the timeout; None leaves the number to the timeout. The client's retry budget
+                bounds all calls together.
             truncate: cut long documents and list them in `.truncated`; if false they have no score and an entry in
                 `.errors`.
             strict: raise if any document has no score.
@@ -204,7 +213,7 @@ class Client:
             InputError: an argument is wrong, the query leaves no room for a document, or the model does not score;
                 nothing was sent.
             ModelNotFound: the fleet does not serve the model.
-            Overloaded: the online queue is full.
+            Overloaded: the online queue is full, or workers refuse more, and no retry is left.
             DeadlineExceeded: the timeout passed.
             ItemsFailed: `strict`, or the only document, and it has no score.
             RequestFailed: the fleet refused or failed a chunk for another reason.
@@ -216,6 +225,7 @@ class Client:
             top_n=top_n,
             raw=raw,
             timeout=timeout,
+            retries=retries,
             truncate=truncate,
             strict=strict,
             tenant=tenant,

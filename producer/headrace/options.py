@@ -32,6 +32,7 @@ class CallOptions(ABC):
     truncate: bool = True
     strict: bool = False
     tenant: str | None = None
+    retries: int | None = 0
 
     def __post_init__(self) -> None:
         check_tenant(self.tenant)
@@ -41,6 +42,8 @@ class CallOptions(ABC):
         _require_bool("strict", self.strict)
         if self.timeout is not None and not (_is_number(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
             raise InputError(f"timeout is {self.timeout!r}: it must be a number of seconds above 0")
+        if self.retries is not None and not (_is_number(self.retries, int) and self.retries >= 0):
+            raise InputError(f"retries is {self.retries!r}: it must be a whole number from 0, or None for no limit")
 
     @property
     def timeout_s(self) -> float:
