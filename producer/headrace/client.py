@@ -4,11 +4,12 @@ Knows the two calls and what may be asked of them; calls.py runs them. Needs not
 tokenizer and limits come from the fleet.
 """
 
+import asyncio
 import contextlib
 import secrets
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, TypeAlias
 
 from headrace_contracts import Dtype, ModelSpec, Priority, connection, subjects
 from headrace_contracts.connection import Link
@@ -19,9 +20,11 @@ from headrace.catalogue import Catalogue
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
 from headrace.exchange import Exchange
-from headrace.options import EmbedOptions, ScoreOptions, check_tenant
+from headrace.options import EmbedOptions, ScoreOptions, check_tenant, check_timeout
 from headrace.scores import Scores
 from headrace.texts import read_text, read_texts
+
+State: TypeAlias = Literal["connected", "reconnecting", "closed"]
 
 
 class Client:
@@ -33,6 +36,7 @@ class Client:
     def __init__(self, nats: NatsClient, link: Link, client_id: str, tenant: str | None) -> None:
         """Use `connect`."""
         self._nats = nats
+        self._link = link
         self._catalogue = Catalogue(nats)
         self._exchange = Exchange(nats, link, subjects.inbox(client_id))
         self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant)
@@ -82,6 +86,38 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def state(self) -> State:
+        """What the connection is: "connected"; "reconnecting", while a lost one is sought; or "closed", for good."""
+        if self._nats.is_closed:
+            return "closed"
+        return "connected" if self._link.up.is_set() else "reconnecting"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection stands, as far as is known: a silent one is noticed after half a minute."""
+        return self.state == "connected"
+
+    async def wait_connected(self, timeout: float | None = 30) -> None:
+        """Wait until the connection stands; calls do so by themselves.
+
+        Args:
+            timeout: seconds; None waits until the client is closed.
+
+        Raises:
+            ConnectionFailed: it does not stand in time, or the client is closed.
+            InputError: the timeout is no number of seconds above 0.
+        """
+        check_timeout(timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._link.up.wait()
+        except TimeoutError:
+            text = f"no nats-server answered within {timeout:g} s: see whether it runs; it is sought on"
+            raise ConnectionFailed(text) from None
+        if self.state == "closed":
+            raise ConnectionFailed("the client is closed: open a new one")
 
     async def models(self) -> list[ModelSpec]:
         """The models that the fleet has published, by name."""

@@ -6,11 +6,13 @@ Knows what each may be. Does not know texts.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard, TypeVar
 
 from headrace_contracts import PRIORITIES, Dtype, InvalidName, ModelSpec, Options, Priority, Task, subjects
 
 from headrace.errors import InputError
+
+T = TypeVar("T")
 
 # How long a call waits when it does not say: somebody waits for online, batch stands in a queue.
 DEFAULT_TIMEOUT_S: dict[Priority, float] = {"online": 30, "batch": 3600}
@@ -40,8 +42,7 @@ class CallOptions(ABC):
             raise InputError(f"priority is {self.priority!r}: choose one of {', '.join(PRIORITIES)}")
         _require_bool("truncate", self.truncate)
         _require_bool("strict", self.strict)
-        if self.timeout is not None and not (_is_number(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
-            raise InputError(f"timeout is {self.timeout!r}: it must be a number of seconds above 0")
+        check_timeout(self.timeout)
         if self.retries is not None and not (_is_number(self.retries, int) and self.retries >= 0):
             raise InputError(f"retries is {self.retries!r}: it must be a whole number from 0, or None for no limit")
 
@@ -141,11 +142,21 @@ def check_tenant(tenant: object) -> None:
         raise InputError(str(error)) from None
 
 
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no time to wait; None is one.
+
+    Raises:
+        InputError: it is no number of seconds above 0.
+    """
+    if timeout is not None and not (_is_number(timeout, (int, float)) and 0 < timeout < math.inf):
+        raise InputError(f"timeout is {timeout!r}: it must be a number of seconds above 0")
+
+
 def _require_bool(name: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}: pass True or False")
 
 
-def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
+def _is_number(value: object, kind: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
     # bool is a kind of int, and never meant here.
     return isinstance(value, kind) and not isinstance(value, bool)

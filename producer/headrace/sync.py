@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from headrace_contracts import Dtype, ModelSpec, Priority
 
-from headrace.client import Client
+from headrace.client import Client, State
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
 from headrace.scores import Scores
@@ -74,6 +74,20 @@ class SyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def state(self) -> State:
+        """What the connection is; see Client.state."""
+        return "closed" if self._is_closed else self._client.state
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection stands; see Client.is_connected."""
+        return self.state == "connected"
+
+    def wait_connected(self, timeout: float | None = 30) -> None:
+        """Wait until the connection stands; see Client.wait_connected."""
+        self._call(self._client.wait_connected(timeout))
 
     def models(self) -> list[ModelSpec]:
         """The models that the fleet has published; see Client.models."""
