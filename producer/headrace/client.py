@@ -7,7 +7,8 @@ tokenizer and limits come from the fleet.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -15,14 +16,16 @@ from headrace_contracts import Dtype, ModelSpec, Priority, connection, subjects
 from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 
+from headrace.batches import cut_any
 from headrace.calls import Calls
 from headrace.catalogue import Catalogue
+from headrace.conveyor import convey
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
 from headrace.exchange import Exchange
-from headrace.options import EmbedOptions, ScoreOptions, check_tenant, check_timeout
+from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
 from headrace.scores import Scores
-from headrace.texts import read_text, read_texts
+from headrace.texts import check_source, read_text, read_texts
 
 State: TypeAlias = Literal["connected", "reconnecting", "closed"]
 
@@ -198,6 +201,76 @@ class Client:
         if strict or is_single:
             vectors.raise_errors()
         return vectors.single() if is_single else vectors
+
+    def embed_iter(  # noqa: PLR0913 - the options of a call are its public face
+        self,
+        texts: Iterable[str] | AsyncIterable[str],
+        *,
+        batch_size: int = 256,
+        in_flight: int = 4,
+        model: str | None = None,
+        priority: Priority = "batch",
+        prompt_name: str | None = None,
+        dim: int | None = None,
+        dtype: Dtype | None = None,
+        normalize: bool | None = None,
+        timeout: float | None = None,
+        retries: int | None = 0,
+        truncate: bool = True,
+        strict: bool = False,
+        tenant: str | None = None,
+    ) -> AsyncGenerator[Embeddings, None]:
+        """Embed texts while they are read: `async for vectors in client.embed_iter(texts)`.
+
+        Gives the vectors of one batch after the other, [n, dim] in the order of the texts; n is `batch_size` but for
+        the last batch. Indices in `.errors` and `.truncated`, and `.usage`, are those of the batch. A batch is sent
+        when it is full or the texts end. If the texts end in an error, those before it are embedded all the same, and
+        it is raised after their vectors.
+
+        At most `in_flight` batches are under way or done and not taken, and one more is read. To stop, leave the loop,
+        or close the generator with `aclose()` to have all of it ended at once: what is under way is cancelled, and
+        texts that were read are gone.
+
+        Args:
+            texts: what to embed, as many as there are; it may be endless. An iterable is read in the event loop, so
+                that one that waits for its texts should be asynchronous.
+            batch_size: texts of a batch.
+            in_flight: batches at a time.
+            model: as for `embed`, like all below.
+            priority: "batch" unless somebody waits for the vectors.
+            prompt_name: see `embed`.
+            dim: see `embed`.
+            dtype: see `embed`.
+            normalize: see `embed`.
+            timeout: seconds for each batch from when it is sent.
+            retries: of each chunk.
+            truncate: see `embed`.
+            strict: raise at the first batch of which a text has no vector.
+            tenant: see `embed`.
+
+        Raises:
+            InputError: an argument is wrong: `texts`, `batch_size` and `in_flight` at once, the others with the first
+                batch; or something in `texts` is no str, after the vectors of those before it.
+            HeadraceError: what `embed` raises for a batch, after the vectors of the batches before it.
+        """
+        check_source(texts, (Iterable, AsyncIterable))
+        check_count("batch_size", batch_size)
+        check_count("in_flight", in_flight)
+        embed = partial(
+            self.embed,
+            model=model,
+            priority=priority,
+            prompt_name=prompt_name,
+            dim=dim,
+            dtype=dtype,
+            normalize=normalize,
+            timeout=timeout,
+            retries=retries,
+            truncate=truncate,
+            strict=strict,
+            tenant=tenant,
+        )
+        return convey(cut_any(texts, batch_size), embed, in_flight)
 
     async def score(  # noqa: PLR0913 - the options of a call are its public face
         self,

@@ -118,8 +118,8 @@ class ScoreOptions(CallOptions):
     def __post_init__(self) -> None:
         CallOptions.__post_init__(self)  # not super(): see EmbedOptions
         _require_bool("raw", self.raw)
-        if self.top_n is not None and not (_is_number(self.top_n, int) and self.top_n >= 1):
-            raise InputError(f"top_n is {self.top_n!r}: it must be a whole number above 0")
+        if self.top_n is not None:
+            check_count("top_n", self.top_n)
 
     def for_model(self, spec: ModelSpec) -> Options:  # noqa: ARG002 - scores are the same kind of number for all models
         """The part that travels."""
@@ -150,6 +150,16 @@ def check_timeout(timeout: object) -> None:
     """
     if timeout is not None and not (_is_number(timeout, (int, float)) and 0 < timeout < math.inf):
         raise InputError(f"timeout is {timeout!r}: it must be a number of seconds above 0")
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no number of things.
+
+    Raises:
+        InputError: it is no whole number above 0.
+    """
+    if not (_is_number(value, int) and value >= 1):
+        raise InputError(f"{name} is {value!r}: it must be a whole number above 0")
 
 
 def _require_bool(name: str, value: object) -> None:

@@ -4,18 +4,23 @@ Knows how to run Client on an event loop in a thread of its own. Usable from man
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace_contracts import Dtype, ModelSpec, Priority
 
+from headrace.batches import cut
 from headrace.client import Client, State
+from headrace.conveyor import convey_from_thread
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
+from headrace.options import check_count
 from headrace.scores import Scores
+from headrace.texts import check_source
 
 T = TypeVar("T")
 
@@ -55,10 +60,17 @@ class SyncClient:
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it on the client's thread and wait here."""
+        return self._finish(self._start(work))
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run it on the client's thread."""
         if self._is_closed:
             work.close()
             raise ConnectionFailed("the client is closed: open a new one")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _finish(self, future: "Future[T]") -> T:
+        """Wait for it here."""
         try:
             return future.result()
         except CancelledError:
@@ -125,6 +137,50 @@ class SyncClient:
                 strict=strict,
                 tenant=tenant,
             )
+        )
+
+    def embed_iter(  # noqa: PLR0913 - the options of a call are its public face
+        self,
+        texts: Iterable[str],
+        *,
+        batch_size: int = 256,
+        in_flight: int = 4,
+        model: str | None = None,
+        priority: Priority = "batch",
+        prompt_name: str | None = None,
+        dim: int | None = None,
+        dtype: Dtype | None = None,
+        normalize: bool | None = None,
+        timeout: float | None = None,
+        retries: int | None = 0,
+        truncate: bool = True,
+        strict: bool = False,
+        tenant: str | None = None,
+    ) -> Generator[Embeddings, None, None]:
+        """Embed texts while they are read: `for vectors in client.embed_iter(texts)`; see Client.embed_iter.
+
+        Texts are read in the thread that asks for vectors, when none are there: a source that waits for its texts
+        holds up vectors that come meanwhile.
+        """
+        check_source(texts, Iterable)
+        check_count("batch_size", batch_size)
+        check_count("in_flight", in_flight)
+        embed = partial(
+            self._client.embed,
+            model=model,
+            priority=priority,
+            prompt_name=prompt_name,
+            dim=dim,
+            dtype=dtype,
+            normalize=normalize,
+            timeout=timeout,
+            retries=retries,
+            truncate=truncate,
+            strict=strict,
+            tenant=tenant,
+        )
+        return convey_from_thread(
+            cut(texts, batch_size), lambda batch: self._start(embed(batch)), self._finish, in_flight
         )
 
     def score(  # noqa: PLR0913 - the options of a call are its public face

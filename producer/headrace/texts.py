@@ -37,11 +37,32 @@ def read_texts(texts: str | Iterable[str], name: str = "texts") -> tuple[list[st
         return [_clean(texts)], True
     if isinstance(texts, (bytes, bytearray, Mapping)) or not isinstance(texts, Iterable):
         raise InputError(f"{name} is {_describe(texts)}: pass a str, or a list of str")
-    items = list(texts)
-    for index, item in enumerate(items):
-        if not isinstance(item, str):
-            raise InputError(f"{name}[{index}] is {_describe(item)}: every one must be a str")
-    return [_clean(item) for item in items], False
+    return [_clean(require_text(item, name, index)) for index, item in enumerate(texts)], False
+
+
+def check_source(texts: object, kinds: type | tuple[type, ...]) -> None:
+    """Refuse what is no source of many texts.
+
+    Args:
+        texts: what was given.
+        kinds: of sources that can be read.
+
+    Raises:
+        InputError: it is none of them, or a single text.
+    """
+    if isinstance(texts, (str, bytes, bytearray, Mapping)) or not isinstance(texts, kinds):
+        raise InputError(f"texts is {_describe(texts)}: pass an iterable of str, such as a list or a generator")
+
+
+def require_text(item: str, name: str, index: int) -> str:
+    """The item, which stands at `index` of what the caller knows as `name`.
+
+    Raises:
+        InputError: it is no str.
+    """
+    if not isinstance(item, str):
+        raise InputError(f"{name}[{index}] is {_describe(item)}: every one must be a str")
+    return item
 
 
 def _clean(text: str) -> str:
