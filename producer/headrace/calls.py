@@ -42,7 +42,7 @@ from headrace.tokens import Tokenized
 _ABOUT_THE_CHUNK = frozenset({ErrorCode.INVALID, ErrorCode.TOO_LONG, ErrorCode.NON_FINITE, ErrorCode.INTERNAL})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What the chunks of one call have in common on their way."""
 
@@ -51,6 +51,7 @@ class Call:
     tenant: str | None
     deadline: Deadline
     retries: int | None
+    traceparent: str | None
 
 
 class Calls:
@@ -116,7 +117,14 @@ class Calls:
         lengths = [len(tokenized.sequences[index]) for index in sent]
         runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
 
-        call = Call(spec, options.priority, options.tenant or self._tenant, deadline, options.retries)
+        call = Call(
+            spec=spec,
+            priority=options.priority,
+            tenant=options.tenant or self._tenant,
+            deadline=deadline,
+            retries=options.retries,
+            traceparent=options.traceparent,
+        )
         job = secrets.token_hex(8) if len(runs) > 1 else None
 
         async def ask(seq: int) -> Usage | None:
@@ -142,6 +150,7 @@ class Calls:
                 deadline=call.deadline,
                 tenant=call.tenant,
                 retries=call.retries,
+                traceparent=call.traceparent,
             )
         )
         if isinstance(reply, Reply):

@@ -141,6 +141,7 @@ class Client:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> Embeddings:
         """Embed texts.
 
@@ -166,6 +167,7 @@ class Client:
                 `.errors`.
             strict: raise if any text has no vector.
             tenant: in whose name; None is that of the client.
+            traceparent: W3C trace context of the caller, which travels with each chunk.
 
         Returns:
             A NumPy array that also has `.usage`, `.truncated` and `.errors`. A text without a vector has a row of NaN
@@ -192,6 +194,7 @@ class Client:
             truncate=truncate,
             strict=strict,
             tenant=tenant,
+            traceparent=traceparent,
         )
         items, is_single = read_texts(texts)
         gathered = await self._calls.run(
@@ -219,6 +222,7 @@ class Client:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> AsyncGenerator[Embeddings, None]:
         """Embed texts while they are read: `async for vectors in client.embed_iter(texts)`.
 
@@ -247,6 +251,7 @@ class Client:
             truncate: see `embed`.
             strict: raise at the first batch of which a text has no vector.
             tenant: see `embed`.
+            traceparent: of the whole stream.
 
         Raises:
             InputError: an argument is wrong: `texts`, `batch_size` and `in_flight` at once, the others with the first
@@ -269,6 +274,7 @@ class Client:
             truncate=truncate,
             strict=strict,
             tenant=tenant,
+            traceparent=traceparent,
         )
         return convey(cut_any(texts, batch_size), embed, in_flight)
 
@@ -287,6 +293,7 @@ class Client:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query.
 
@@ -312,6 +319,7 @@ class Client:
                 `.errors`.
             strict: raise if any document has no score.
             tenant: in whose name; None is that of the client.
+            traceparent: W3C trace context of the caller, which travels with each chunk.
 
         Returns:
             A NumPy array of float32, the higher the more relevant, that also has `.ranking`, `.usage`, `.truncated` and
@@ -338,6 +346,7 @@ class Client:
             truncate=truncate,
             strict=strict,
             tenant=tenant,
+            traceparent=traceparent,
         )
         asked = read_text(query, "query")
         items, is_single = read_texts(documents, "documents")

@@ -111,6 +111,7 @@ class Exchange:
             deadline_ms=chunk.deadline.unix_ms,
             tenant=chunk.tenant,
             msg_id=f"{chunk.chunk_id}-{pending.copy}",
+            traceparent=chunk.traceparent,
         )
         try:
             await self._nats.publish(

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeGuard, TypeVar
 from headrace_contracts import PRIORITIES, Dtype, InvalidName, ModelSpec, Options, Priority, Task, subjects
 
 from headrace.errors import InputError
+from headrace.traceparent import check_traceparent
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class CallOptions(ABC):
     strict: bool = False
     tenant: str | None = None
     retries: int | None = 0
+    traceparent: str | None = None
 
     def __post_init__(self) -> None:
         check_tenant(self.tenant)
@@ -43,6 +45,8 @@ class CallOptions(ABC):
         _require_bool("truncate", self.truncate)
         _require_bool("strict", self.strict)
         check_timeout(self.timeout)
+        if self.traceparent is not None:
+            check_traceparent(self.traceparent)
         if self.retries is not None and not (_is_number(self.retries, int) and self.retries >= 0):
             raise InputError(f"retries is {self.retries!r}: it must be a whole number from 0, or None for no limit")
 

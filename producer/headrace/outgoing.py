@@ -37,6 +37,7 @@ class Outgoing:
         deadline: after which nobody waits.
         tenant: whose share of the fleet it counts against.
         retries: how often it may be tried again when it is refused as overloaded; None leaves that to the deadline.
+        traceparent: trace context of the caller.
     """
 
     model: str
@@ -48,3 +49,4 @@ class Outgoing:
     deadline: Deadline
     tenant: str | None = None
     retries: int | None = 0
+    traceparent: str | None = None

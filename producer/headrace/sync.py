@@ -120,6 +120,7 @@ class SyncClient:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> Embeddings:
         """Embed texts; see Client.embed."""
         return self._call(
@@ -136,6 +137,7 @@ class SyncClient:
                 truncate=truncate,
                 strict=strict,
                 tenant=tenant,
+                traceparent=traceparent,
             )
         )
 
@@ -156,6 +158,7 @@ class SyncClient:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> Generator[Embeddings, None, None]:
         """Embed texts while they are read: `for vectors in client.embed_iter(texts)`; see Client.embed_iter.
 
@@ -178,6 +181,7 @@ class SyncClient:
             truncate=truncate,
             strict=strict,
             tenant=tenant,
+            traceparent=traceparent,
         )
         return convey_from_thread(
             cut(texts, batch_size), lambda batch: self._start(embed(batch)), self._finish, in_flight
@@ -198,6 +202,7 @@ class SyncClient:
         truncate: bool = True,
         strict: bool = False,
         tenant: str | None = None,
+        traceparent: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query; see Client.score."""
         return self._call(
@@ -214,6 +219,7 @@ class SyncClient:
                 truncate=truncate,
                 strict=strict,
                 tenant=tenant,
+                traceparent=traceparent,
             )
         )
 

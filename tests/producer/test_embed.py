@@ -93,6 +93,7 @@ async def test_what_is_no_text_is_refused_before_anything_is_sent(client: Client
         ("retries", -1, "retries is -1: it must be a whole number from 0, or None"),
         ("retries", True, "retries is True"),
         ("retries", 1.5, "retries is 1.5"),
+        ("traceparent", "00-abc", "traceparent is '00-abc': write version-traceid-spanid-flags"),
         ("model", 5, "model is 5: pass the name"),
         ("model", ["a"], r"model is \['a'\]: pass the name"),
     ],
