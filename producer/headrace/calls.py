@@ -6,6 +6,7 @@ know what the rows mean: the two calls of client.py do.
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
@@ -80,15 +81,15 @@ class Calls:
         Raises:
             HeadraceError: see Client.embed and Client.score.
         """
-        deadline = Deadline.after(options.timeout_s)
+        began_s, deadline = time.perf_counter(), Deadline.after(options.timeout_s)
         chosen = await self._model(model, options.task, deadline)
         try:
-            return await self._run(chosen, options, tokenize, deadline)
+            return await self._run(chosen, options, tokenize, deadline, began_s)
         except ModelChanged:
             # The fleet moved to another revision since the model was read: tokenise for that one.
             self._catalogue.forget(chosen.spec.name)
             anew = await self._model(chosen.spec.name, options.task, deadline)
-            return await self._run(anew, options, tokenize, deadline)
+            return await self._run(anew, options, tokenize, deadline, began_s)
 
     async def _model(self, name: str | None, task: Task, deadline: Deadline) -> Model:
         """The model, read from the fleet if this client has not seen it yet."""
@@ -100,11 +101,18 @@ class Calls:
             raise from_code(ErrorCode.EXPIRED, "the model could not be read from the fleet in time") from None
 
     async def _run(
-        self, model: Model, options: CallOptions, tokenize: Callable[[Model], Awaitable[Tokenized]], deadline: Deadline
+        self,
+        model: Model,
+        options: CallOptions,
+        tokenize: Callable[[Model], Awaitable[Tokenized]],
+        deadline: Deadline,
+        began_s: float,
     ) -> Gathered:
         """Tokenise, split, publish, gather."""
         spec, wanted = model.spec, options.for_model(model.spec)
+        tokenizing_s = time.perf_counter()
         tokenized = await tokenize(model)
+        tokenize_ms = _since_ms(tokenizing_s)
         wanted = replace(wanted, skip=tokenized.skip)
         gathering = Gathering(len(tokenized.sequences), wanted.dim or spec.dim, wanted.dtype)
         cut = np.flatnonzero(tokenized.truncated).tolist()
@@ -135,7 +143,8 @@ class Calls:
             return await self._ask(call, chunk, indices, gathering)
 
         await _all(ask, len(runs), options.priority)
-        return gathering.finish(tuple(cut) if options.truncate else ())
+        truncated = tuple(cut) if options.truncate else ()
+        return gathering.finish(truncated, total_ms=_since_ms(began_s), tokenize_ms=tokenize_ms)
 
     async def _ask(self, call: Call, chunk: Chunk, indices: list[int], gathering: Gathering) -> Usage | None:
         """Publish one chunk and take in its reply; tells what it cost, if it ran."""
@@ -190,6 +199,10 @@ async def _all(ask: Callable[[int], Coroutine[None, None, Usage | None]], num_ch
                     tasks.create_task(pace.send(partial(ask, seq)))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
+
+
+def _since_ms(then_s: float) -> float:
+    return (time.perf_counter() - then_s) * 1000
 
 
 def _chunk(tokenized: Tokenized, indices: list[int], spec: ModelSpec, task: Task, options: Options) -> Chunk:

@@ -44,8 +44,9 @@ class Gathering:
             self.fail(indices[item.index], ItemError(item.code, item.text))
         self._usage = self._usage.plus(reply.usage)
 
-    def finish(self, truncated: tuple[int, ...]) -> Gathered:
-        """All chunks are in."""
+    def finish(self, truncated: tuple[int, ...], *, total_ms: float, tokenize_ms: float) -> Gathered:
+        """All chunks are in; the times are those of CallUsage."""
         if self._errors and self._rows.dtype.kind == "f":
             self._rows[list(self._errors)] = np.nan
-        return Gathered(rows=self._rows, usage=self._usage, truncated=truncated, errors=self._errors)
+        usage = self._usage.timed(total_ms=total_ms, tokenize_ms=tokenize_ms)
+        return Gathered(rows=self._rows, usage=usage, truncated=truncated, errors=self._errors)

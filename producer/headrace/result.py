@@ -4,7 +4,7 @@ Knows the three attributes. Does not know what the rows mean: embeddings.py and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,12 +24,17 @@ class CallUsage:
         chunks: messages that carried them.
         queue_ms: longest that a chunk waited for its step.
         run_ms: longest step that a chunk ran in.
+        total_ms: from the call to its result, as the caller waited; with the wait for the connection, and on the first
+            call that of a client, for the model to be read.
+        tokenize_ms: of that, until all texts were token ids.
     """
 
     tokens: int = 0
     chunks: int = 0
     queue_ms: float = 0
     run_ms: float = 0
+    total_ms: float = 0
+    tokenize_ms: float = 0
 
     def plus(self, usage: Usage) -> "CallUsage":
         """This and one more chunk."""
@@ -39,6 +44,10 @@ class CallUsage:
             queue_ms=max(self.queue_ms, usage.queue_ms),
             run_ms=max(self.run_ms, usage.run_ms),
         )
+
+    def timed(self, *, total_ms: float, tokenize_ms: float) -> "CallUsage":
+        """This, once all chunks are in."""
+        return replace(self, total_ms=total_ms, tokenize_ms=tokenize_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,6 +1,8 @@
 """What Client.embed promises in its docstring, against a real fleet."""
 
 import asyncio
+import pickle
+import time
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -124,6 +126,21 @@ async def test_usage_counts_the_tokens_that_ran(client: Client) -> None:
     assert vectors.usage.tokens == 4 + 3
     assert vectors.usage.chunks == 1
     assert vectors.usage.run_ms > 0
+
+
+@pytest.mark.parametrize("num_texts", [1, 3000])
+async def test_usage_tells_the_time_of_the_whole_call_and_its_parts(client: Client, num_texts: int) -> None:
+    began_s = time.perf_counter()
+    usage = (await client.embed(["where does the water go?"] * num_texts)).usage
+    waited_ms = (time.perf_counter() - began_s) * 1000
+    assert 0 < usage.tokenize_ms < usage.total_ms <= waited_ms
+    assert usage.total_ms > max(usage.run_ms, usage.tokenize_ms)
+    assert (await client.embed([])).usage.total_ms > 0
+
+
+async def test_copies_and_pickles_keep_the_times(client: Client) -> None:
+    vectors = await client.embed(["text"])
+    assert pickle.loads(pickle.dumps(vectors)).usage == vectors.usage  # noqa: S301 - our own bytes
 
 
 async def test_arrays_computed_from_the_result_do_not_carry_its_errors(client: Client) -> None:
