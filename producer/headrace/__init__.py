@@ -20,6 +20,7 @@ from headrace.errors import (
     Overloaded,
     RequestFailed,
 )
+from headrace.hedging import Hedging
 from headrace.result import CallUsage
 from headrace.scores import Ranked, Scores
 from headrace.sync import SyncClient
@@ -32,6 +33,7 @@ __all__ = [
     "Embeddings",
     "ErrorCode",
     "HeadraceError",
+    "Hedging",
     "InputError",
     "ItemError",
     "ItemsFailed",

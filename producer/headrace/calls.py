@@ -148,10 +148,13 @@ class Calls:
 
     async def _ask(self, call: Call, chunk: Chunk, indices: list[int], gathering: Gathering) -> Usage | None:
         """Publish one chunk and take in its reply; tells what it cost, if it ran."""
+        routes = self._routes(call)
+        # Somebody waits for a query; of a larger call, one late chunk among many would be the rule.
+        may_hedge = call.priority == "online" and call.spec.shards > 1 and chunk.job is None
         reply = await self._exchange.ask(
             Outgoing(
                 model=chunk.model,
-                routes=self._routes(call),
+                routes=routes,
                 body=encode_chunk(chunk),
                 chunk_id=chunk.id,
                 tokens=chunk.num_tokens,
@@ -160,6 +163,7 @@ class Calls:
                 tenant=call.tenant,
                 retries=call.retries,
                 traceparent=call.traceparent,
+                hedge_route=routes[1] if may_hedge else None,
             )
         )
         if isinstance(reply, Reply):

@@ -23,6 +23,7 @@ from headrace.conveyor import convey
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
 from headrace.exchange import Exchange
+from headrace.hedging import Hedging
 from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
 from headrace.scores import Scores
 from headrace.texts import check_source, read_text, read_texts
@@ -36,17 +37,24 @@ class Client:
     `client = await Client.connect(url)`, and close it later; or `async with await Client.connect(url) as client`.
     """
 
-    def __init__(self, nats: NatsClient, link: Link, client_id: str, tenant: str | None) -> None:
+    def __init__(
+        self, nats: NatsClient, link: Link, client_id: str, tenant: str | None, hedging: Hedging | None
+    ) -> None:
         """Use `connect`."""
         self._nats = nats
         self._link = link
         self._catalogue = Catalogue(nats)
-        self._exchange = Exchange(nats, link, subjects.inbox(client_id))
+        self._exchange = Exchange(nats, link, subjects.inbox(client_id), hedging)
         self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant)
 
     @classmethod
     async def connect(
-        cls, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5, tenant: str | None = None
+        cls,
+        url: str = "nats://127.0.0.1:4222",
+        *,
+        timeout: float = 5,
+        tenant: str | None = None,
+        hedging: Hedging | None = None,
     ) -> Self:
         """Connect to a nats-server.
 
@@ -56,6 +64,7 @@ class Client:
                 that wait live through it.
             tenant: in whose name calls are made that do not say; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. Tenants share
                 the fleet by tokens, so that a burst of one does not hold up another. All who give none are one tenant.
+            hedging: has late queries asked a second time, where a model has several shards; None has none.
 
         Raises:
             InputError: `tenant` cannot stand in a header.
@@ -71,7 +80,7 @@ class Client:
             raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
         except connection.ServerTooOld as error:
             raise ConnectionFailed(str(error)) from error
-        client = cls(nats, link, client_id, tenant)
+        client = cls(nats, link, client_id, tenant, hedging)
         await client._exchange.open()
         return client
 

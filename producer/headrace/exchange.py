@@ -3,7 +3,8 @@
 Knows the inbox, the PubAck that says a chunk is stored, and that each publish goes to the next shard, where there are
 several: under the same message id while no PubAck came, under a new one when both chunk and reply may be lost. A second
 copy is harmless: the first reply wins. What a caller gives up is cancelled. Does not know what an answer says
-(outcome.py), when the next publish is due (pending.py), texts, nor what a model is but a name.
+(outcome.py), when the next publish is due (pending.py) or a reply late (hedging.py), texts, nor what a model is but a
+name.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
 from headrace.errors import ConnectionFailed, DeadlineExceeded
+from headrace.hedging import Hedges, Hedging
 from headrace.outcome import Outcome, by_broker, is_final, read_ack, read_reply
 from headrace.outgoing import Outgoing
 from headrace.pending import Pending
@@ -31,17 +33,21 @@ from headrace.retry_budget import RetryBudget
 # Chunks on their way at a time: enough to keep a fleet busy, few enough to bound memory.
 _WINDOW = 256
 _INBOX = "c"  # keeps our inboxes apart from those that nats-py makes under the same prefix
+# The last token of an inbox: what comes there. It stands in the message id of a hedge, too.
+_ACK, _REPLY, _HEDGE = "a", "r", "h"
 
 
 class Exchange:
     """The client's inbox and the calls that wait on it."""
 
-    def __init__(self, nats: NatsClient, link: Link, inbox: str) -> None:
+    def __init__(self, nats: NatsClient, link: Link, inbox: str, hedging: Hedging | None = None) -> None:
         self._nats = nats
         self._link = link
         self._inbox = f"{inbox}.{_INBOX}"
         self._numbers = count()
         self._calls: dict[str, Pending] = {}
+        self._hedges = None if hedging is None else Hedges(hedging)
+        self._hedging: set[asyncio.Task[None]] = set()
         self._retry_budget = RetryBudget(now_s=asyncio.get_running_loop().time())
         # Each class of each tenant has its own: a long batch call must not hold up a query of the same client, nor one
         # caller of a gateway another. They last as long as somebody is in them.
@@ -78,7 +84,9 @@ class Exchange:
         pending = self._calls[number] = Pending(chunk, Retries(chunk.retries, self._retry_budget))
         try:
             async with asyncio.timeout_at(chunk.deadline.loop_s), window:
-                return await self._insist(pending, number)
+                if self._hedges is None or chunk.hedge_route is None:
+                    return await self._insist(pending, number)
+                return await self._insist_twice(pending, number, self._hedges)
         except TimeoutError:
             raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
         except asyncio.CancelledError:
@@ -88,12 +96,44 @@ class Exchange:
         finally:
             del self._calls[number]
 
+    async def _insist_twice(self, pending: Pending, number: str, hedges: Hedges) -> Reply | ErrorReply:
+        """Publish until there is a reply, and should it be late a copy to another shard."""
+        loop = asyncio.get_running_loop()
+        began_s, late_s = loop.time(), hedges.begin(pending.chunk)
+        timer = None if late_s is None else loop.call_later(late_s, self._hedge, pending, number, hedges)
+        try:
+            reply = await self._insist(pending, number)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if isinstance(reply, Reply):
+            hedges.end(pending.chunk, loop.time() - began_s)
+        if pending.is_hedged:
+            # Both copies have the chunk's id. The one that was answered is done with, so this is for the other.
+            await self._cancel([pending.chunk])
+        return reply
+
+    def _hedge(self, pending: Pending, number: str, hedges: Hedges) -> None:
+        """The reply is late: publish a copy, if the first copy is under way elsewhere and the budget has one."""
+        is_under_way = self._link.up.is_set() and pending.is_published and pending.route != pending.chunk.hedge_route
+        if is_under_way and hedges.take():
+            pending.is_hedged = True
+            publishing = asyncio.create_task(self._publish_hedge(pending.chunk, number))
+            self._hedging.add(publishing)
+            publishing.add_done_callback(self._hedging.discard)
+
+    async def _publish_hedge(self, chunk: Outgoing, number: str) -> None:
+        """Nobody hears whether it is stored, nor why it was refused: the first copy stands, and says more."""
+        envelope = self._envelope(chunk, f"{number}.{_HEDGE}", _HEDGE)
+        with contextlib.suppress(NatsError):
+            await self._nats.publish(chunk.hedge_route or "", chunk.body, headers=envelope.to_headers())
+
     async def _insist(self, pending: Pending, number: str) -> Reply | ErrorReply:
         """Publish until there is a reply."""
         routes = pending.chunk.routes
         for route in cycle(routes):
             await self._link.up.wait()
-            pending.begin()
+            pending.begin(route)
             event = await self._publish(pending, route, number) or await pending.outcome()
             is_last = route == routes[-1]
             end = event if is_final(event) else await pending.before_next(event, is_last_route=is_last)
@@ -105,17 +145,10 @@ class Exchange:
 
     async def _publish(self, pending: Pending, route: str, number: str) -> Outcome | ErrorReply | None:
         chunk = pending.chunk
-        envelope = Envelope(
-            reply_to=f"{self._inbox}.{number}.r",
-            tokens=chunk.tokens,
-            deadline_ms=chunk.deadline.unix_ms,
-            tenant=chunk.tenant,
-            msg_id=f"{chunk.chunk_id}-{pending.copy}",
-            traceparent=chunk.traceparent,
-        )
+        envelope = self._envelope(chunk, f"{number}.{_REPLY}", str(pending.copy))
         try:
             await self._nats.publish(
-                route, chunk.body, reply=f"{self._inbox}.{number}.a", headers=envelope.to_headers()
+                route, chunk.body, reply=f"{self._inbox}.{number}.{_ACK}", headers=envelope.to_headers()
             )
         except ConnectionClosedError:
             raise ConnectionFailed("the client is closed: open a new one") from None
@@ -125,6 +158,16 @@ class Exchange:
             # The connection broke just now and its buffer is full.
             return Outcome.MISSING
         return None
+
+    def _envelope(self, chunk: Outgoing, reply_to: str, copy: str) -> Envelope:
+        return Envelope(
+            reply_to=f"{self._inbox}.{reply_to}",
+            tokens=chunk.tokens,
+            deadline_ms=chunk.deadline.unix_ms,
+            tenant=chunk.tenant,
+            msg_id=f"{chunk.chunk_id}-{copy}",
+            traceparent=chunk.traceparent,
+        )
 
     async def _cancel(self, chunks: Iterable[Outgoing]) -> None:
         """Tell the workers not to run them; who does not hear it computes for nobody."""
@@ -141,8 +184,9 @@ class Exchange:
         pending = self._calls.get(number)
         if pending is None:
             return  # a second copy's reply, or nobody waits any more
-        event = read_ack(message.data) if kind == "a" else read_reply(message.data)
-        pending.events.put_nowait(event)
+        event = read_ack(message.data) if kind == _ACK else read_reply(message.data)
+        if kind != _HEDGE or isinstance(event, Reply):
+            pending.events.put_nowait(event)
 
     def _tell_all(self, outcome: Outcome) -> None:
         for call in self._calls.values():

@@ -166,6 +166,16 @@ def check_count(name: str, value: object) -> None:
         raise InputError(f"{name} is {value!r}: it must be a whole number above 0")
 
 
+def check_share(name: str, value: object) -> None:
+    """Refuse what is no share of a whole.
+
+    Raises:
+        InputError: it is no number between 0 and 1, or one of these.
+    """
+    if not (_is_number(value, (int, float)) and 0 < value < 1):
+        raise InputError(f"{name} is {value!r}: it must be a number above 0 and below 1")
+
+
 def _require_bool(name: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}: pass True or False")

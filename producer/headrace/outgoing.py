@@ -38,6 +38,7 @@ class Outgoing:
         tenant: whose share of the fleet it counts against.
         retries: how often it may be tried again when it is refused as overloaded; None leaves that to the deadline.
         traceparent: trace context of the caller.
+        hedge_route: subject of another shard, where a copy may go when the reply is late; None has no copy made.
     """
 
     model: str
@@ -50,3 +51,4 @@ class Outgoing:
     tenant: str | None = None
     retries: int | None = 0
     traceparent: str | None = None
+    hedge_route: str | None = None

@@ -26,6 +26,8 @@ class Pending:
         events: what came of it and has not been looked at.
         copy: number of the copy that is published next; each has a message id of its own.
         is_published: whether the broker may have it.
+        route: where it was published last.
+        is_hedged: whether a copy went to another shard meanwhile.
     """
 
     def __init__(self, chunk: Outgoing, retries: Retries) -> None:
@@ -33,12 +35,14 @@ class Pending:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.copy = 0
         self.is_published = False
+        self.route = ""
+        self.is_hedged = False
         self._retries = retries
         self._pause_s = _FIRST_PAUSE_S
         self._num_full = 0
 
-    def begin(self) -> None:
-        """It is published now: what was lost up to here is made good by that."""
+    def begin(self, route: str) -> None:
+        """It is published there now: what was lost up to here is made good by that."""
         kept = [self.events.get_nowait() for _ in range(self.events.qsize())]
         for event in kept:
             if event is not Outcome.LOST:
@@ -47,6 +51,7 @@ class Pending:
             # The broker may know the old message id and yet have lost the chunk, or its reply: another one must do.
             self.copy += 1
         self.is_published = True
+        self.route = route
 
     async def outcome(self) -> Event:
         """The next event that something must be done about."""

@@ -18,6 +18,7 @@ from headrace.client import Client, State
 from headrace.conveyor import convey_from_thread
 from headrace.embeddings import Embeddings
 from headrace.errors import ConnectionFailed
+from headrace.hedging import Hedging
 from headrace.options import check_count
 from headrace.scores import Scores
 from headrace.texts import check_source
@@ -31,7 +32,14 @@ class SyncClient:
     A program that forgets to close it still ends: the thread is a daemon.
     """
 
-    def __init__(self, url: str = "nats://127.0.0.1:4222", *, timeout: float = 5, tenant: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str = "nats://127.0.0.1:4222",
+        *,
+        timeout: float = 5,
+        tenant: str | None = None,
+        hedging: Hedging | None = None,
+    ) -> None:
         """Connect; see Client.connect."""
         self._is_closed = False
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
@@ -40,7 +48,7 @@ class SyncClient:
         self._thread.start()
         self._loop, self._end = started.result()
         try:
-            self._client = self._call(Client.connect(url, timeout=timeout, tenant=tenant))
+            self._client = self._call(Client.connect(url, timeout=timeout, tenant=tenant, hedging=hedging))
         except BaseException:
             self._stop()
             raise
