@@ -71,11 +71,11 @@ async def test_a_worker_without_a_calibration_measures_itself_and_leaves_the_lim
     config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256, online_queue_s=20, **BEAT)
     async with running(minilm, config) as worker, connected(nats_server.url) as broker:
         await until(lambda: worker.worker.fleet.sets_limits, "it has heard that it is alone")
-        await client.embed("one step says nothing of full ones")
+        await client.embed("one step says nothing of full ones", timeout=100)
         assert worker.worker.fleet.rate is None
         assert await max_bytes(broker, STREAM) == START
         while worker.worker.fleet.rate is None:
-            await client.embed(["wheel " * 200] * 64)
+            await client.embed(["wheel " * 200] * 64, timeout=100)
         assert worker.counters.steps > 10
 
         def is_right(found: int) -> bool:

@@ -13,7 +13,7 @@ from ..waiting import until
 from .broker_view import connected
 from .harness import WatchedEngine, brisk, running
 
-BUDGET = 8000
+BUDGET = 16_000
 
 
 async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
@@ -37,7 +37,7 @@ async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
             await until(lambda: worker.counters.held_tokens >= BUDGET // 6, "the budget fills up")
             engine.release()
             answers = await calls
-    assert sum(answer.usage.tokens for answer in answers) > 3 * BUDGET
+    assert sum(answer.usage.tokens for answer in answers) > 2 * BUDGET
     assert BUDGET // 6 <= worker.counters.max_held_tokens <= BUDGET
     assert worker.counters.held_tokens == 0
     # The broker holds the worker to it: no pull ever asked for more than its class may have.

@@ -112,8 +112,8 @@ def test_default_budgets_hold_the_largest_chunk_of_each_class(minilm: Engine) ->
 
 
 def test_both_purses_together_never_exceed_the_token_budget(minilm: Engine) -> None:
-    chosen = budgets(WorkerConfig(budget_tokens=20_001), spec_of(minilm), MAX_PAYLOAD)
-    assert chosen.online_bytes + chosen.batch_bytes <= 20_001 * limits.TOKEN_BYTES
+    chosen = budgets(WorkerConfig(budget_tokens=30_001), spec_of(minilm), MAX_PAYLOAD)
+    assert chosen.online_bytes + chosen.batch_bytes <= 30_001 * limits.TOKEN_BYTES
 
 
 def test_a_budget_smaller_than_the_largest_chunk_says_what_would_do(minilm: Engine) -> None:
@@ -170,7 +170,7 @@ def test_chunks_follow_the_calibrated_step(minilm: Engine) -> None:
 
 def test_what_is_in_hand_is_as_calibrated_once_chunks_fit_into_it(minilm: Engine) -> None:
     chosen = budgets(WorkerConfig(), described(minilm, FAST), MAX_PAYLOAD, FAST)
-    kept = 3 * chosen.min_pull_bytes // limits.TOKEN_BYTES  # for each of four queues but one
+    kept = 3 * chosen.queue_bytes // limits.TOKEN_BYTES  # for each of four queues but one
     assert FAST.budget_tokens + kept - 1 <= chosen.budget_tokens <= FAST.budget_tokens + kept + 1
     small = budgets(WorkerConfig(), described(minilm, SLOW), MAX_PAYLOAD, SLOW)
     assert small.online_bytes // limits.TOKEN_BYTES >= 2 * SLOW.step_tokens
@@ -184,7 +184,7 @@ def test_each_queue_has_room_for_the_largest_chunk_whatever_was_measured(
 ) -> None:
     config = WorkerConfig(shards=shards)
     chosen = budgets(config, described(minilm, choice, config), MAX_PAYLOAD, choice)
-    assert chosen.online_bytes >= (4 * shards + 1) * chosen.min_pull_bytes
+    assert chosen.online_bytes >= 4 * shards * chosen.queue_bytes
     assert chosen.batch_bytes >= 2 * chosen.min_pull_bytes
 
 
@@ -197,7 +197,7 @@ def test_a_budget_set_alone_works_with_any_calibration(minilm: Engine, choice: C
     assert chosen.budget_tokens in {32_767, 32_768}
     if choice is FAST:  # its chunks would be larger: they are as large as the purses allow
         larger = limits.min_pull_bytes(spec.max_chunk_tokens + 1, spec.max_chunk_items)
-        assert (4 * shards + 1) * larger > 32_768 * limits.TOKEN_BYTES
+        assert 2 * (4 * shards + 1) * larger > 32_768 * limits.TOKEN_BYTES
 
 
 def test_no_less_is_in_hand_than_without_a_calibration(minilm: Engine) -> None:
@@ -205,7 +205,7 @@ def test_no_less_is_in_hand_than_without_a_calibration(minilm: Engine) -> None:
     chosen = budgets(WorkerConfig(), described(minilm, small), MAX_PAYLOAD, small)
     without = budgets(WorkerConfig(), spec_of(minilm), MAX_PAYLOAD)
     assert chosen.batch_bytes >= without.batch_bytes
-    assert chosen.online_bytes - 3 * chosen.min_pull_bytes >= without.online_bytes - 3 * without.min_pull_bytes
+    assert chosen.online_bytes - 3 * chosen.queue_bytes >= without.online_bytes - 3 * without.queue_bytes
 
 
 def test_flags_win_over_a_calibration(minilm: Engine) -> None:

@@ -17,6 +17,9 @@ from headrace_workers.calibration.choose import DEFAULT_STEP_TOKENS, DEFAULT_STE
 from headrace_workers.config import WorkerConfig
 from headrace_workers.errors import BudgetUnfit
 
+# Of a queue: while what one brought runs, another must bring what runs next.
+_PULLS = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
@@ -27,6 +30,7 @@ class Budgets:
         online_bytes: purse that the online pullers share.
         batch_bytes: purse of the batch puller.
         min_pull_bytes: what a pull must ask for so that the largest chunk fits.
+        queue_bytes: what the online purse keeps for each queue.
         rate: tokens/s of such steps, as a calibration has it; None where there is none.
     """
 
@@ -34,6 +38,7 @@ class Budgets:
     online_bytes: int
     batch_bytes: int
     min_pull_bytes: int
+    queue_bytes: int
     rate: int | None = None
 
     @property
@@ -120,8 +125,7 @@ def _pair_template(checkpoint: Checkpoint) -> PairTemplate | None:
 def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: Choice | None = None) -> Budgets:
     """Split the token budget between the classes, so that neither can hold up the other's pulls.
 
-    Half and half, once there is room for the largest chunk on each online queue but one: a purse keeps that much free
-    for queues that are empty.
+    Half and half, once each online queue but one has what the purse keeps for it.
 
     Args:
         config: this worker's settings; what it sets counts.
@@ -154,19 +158,27 @@ def budgets(config: WorkerConfig, spec: ModelSpec, max_payload: int, measured: C
             "(max_chunk_tokens of the fleet): raise step_tokens"
         )
     queues = len(spec.online_queues)
-    kept = (queues - 1) * min_pull
+    queue = _PULLS * min_pull
+    kept = (queues - 1) * queue
     half = (budget * limits.TOKEN_BYTES - kept) // 2
-    if half < min_pull:
+    if half < queue:
         raise BudgetUnfit(
-            f"budget_tokens is {budget}, but each of {queues} online pulls and one batch pull must have room for the "
-            f"largest chunk ({min_pull} bytes): raise budget_tokens to {_in_tokens((queues + 1) * min_pull)} or more"
+            f"budget_tokens is {budget}, but each of {queues} online queues and the batch queue must have room for "
+            f"{_PULLS} of the largest chunks ({queue} bytes): raise budget_tokens to "
+            f"{_in_tokens((queues + 1) * queue)} or more"
         )
     if 0 < config.online_max_bytes < min_pull:
         raise BudgetUnfit(
             f"online_max_bytes is {config.online_max_bytes}, but one chunk of {spec.name} may take {min_pull} bytes: "
             "raise online_max_bytes, or leave it at 0"
         )
-    return Budgets(step_tokens=step, online_bytes=kept + half, batch_bytes=half, min_pull_bytes=min_pull)
+    return Budgets(
+        step_tokens=step,
+        online_bytes=kept + half,
+        batch_bytes=half,
+        min_pull_bytes=min_pull,
+        queue_bytes=queue,
+    )
 
 
 def _most_tokens(config: WorkerConfig, items: int, max_payload: int) -> int:
@@ -174,7 +186,7 @@ def _most_tokens(config: WorkerConfig, items: int, max_payload: int) -> int:
     carried = _tokens_within(max_payload, items, limits.max_message_bytes)
     if config.budget_tokens is None:
         return carried
-    num_pulls = config.shards * config.queues + 1
+    num_pulls = _PULLS * (config.shards * config.queues + 1)
     pull = config.budget_tokens * limits.TOKEN_BYTES // num_pulls
     return min(carried, _tokens_within(pull, items, limits.min_pull_bytes))
 
@@ -199,8 +211,8 @@ def _default_budget(step: int, spec: ModelSpec, measured: Choice | None) -> int:
     """As measured, or else eight steps; at least two of the largest chunks for each class; and what a purse keeps."""
     wanted = DEFAULT_STEPS_IN_HAND * step if measured is None else measured.budget_for(step)
     min_pull = limits.min_pull_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
-    kept = (len(spec.online_queues) - 1) * min_pull
-    return max(wanted, _in_tokens(4 * min_pull)) + _in_tokens(kept)
+    kept = _PULLS * (len(spec.online_queues) - 1) * min_pull
+    return max(wanted, _in_tokens(2 * _PULLS * min_pull)) + _in_tokens(kept)
 
 
 def _in_tokens(size: int) -> int:

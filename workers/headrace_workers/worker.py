@@ -172,7 +172,7 @@ class Worker:
                 hooks,
             )
 
-        model, online = self.spec.name, Purse(budgets.online_bytes, least=budgets.min_pull_bytes)
+        model, online = self.spec.name, Purse(budgets.online_bytes, least=budgets.queue_bytes)
         return [
             *(puller(subjects.online_stream(model, *queue), "online", online) for queue in self.spec.online_queues),
             puller(subjects.batch_stream(model), "batch", Purse(budgets.batch_bytes)),
