@@ -13,8 +13,8 @@ LEAST = 4
 class CallWindow:
     """The number of chunks, which follows from the replies that came.
 
-    As delay-based congestion control does (TCP Vegas, Brakmo and Peterson 1995): grow while chunks wait no longer than
-    a step takes, shrink when they do.
+    As delay-based congestion control does (TCP Vegas, Brakmo and Peterson 1995): grow while chunks hardly wait, shrink
+    when they wait longer than a step takes.
     """
 
     def __init__(self) -> None:
@@ -22,10 +22,10 @@ class CallWindow:
 
     def freed_by(self, usage: Usage) -> int:
         """How many chunks may be sent for one whose reply came: 0, 1 or 2."""
-        if usage.queue_ms <= usage.run_ms:
+        if usage.queue_ms <= usage.run_ms / 2:
             self._size += 1
             return 2
-        if self._size > LEAST:
+        if usage.queue_ms > usage.run_ms and self._size > LEAST:
             self._size -= 1
             return 0
         return 1

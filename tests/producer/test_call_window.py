@@ -13,12 +13,17 @@ def replies(window: CallWindow, in_flight: int, queue_ms: float, number: int) ->
     return in_flight
 
 
-def test_it_grows_while_chunks_wait_no_longer_than_a_step() -> None:
-    assert replies(CallWindow(), LEAST, 10, 20) == LEAST + 20
+def test_it_grows_while_chunks_wait_no_longer_than_half_a_step() -> None:
+    assert replies(CallWindow(), LEAST, 5, 20) == LEAST + 20
+
+
+def test_it_stays_while_they_wait_for_no_more_than_the_step_before_theirs() -> None:
+    assert replies(CallWindow(), LEAST, 6, 20) == LEAST
+    assert replies(CallWindow(), LEAST, 10, 20) == LEAST
 
 
 def test_it_shrinks_to_its_least_while_they_wait_longer() -> None:
     window = CallWindow()
-    grown = replies(window, LEAST, 10, 20)
+    grown = replies(window, LEAST, 5, 20)
     assert replies(window, grown, 11, 15) == LEAST + 5
     assert replies(window, LEAST + 5, 11, 100) == LEAST
