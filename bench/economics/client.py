@@ -13,8 +13,8 @@ import numpy as np
 from economics import processes
 from economics.meter import Reading
 from headrace import Client
-from headrace.catalogue import Model
 from headrace.options import EmbedOptions
+from headrace.published import Model
 from headrace.tokens import Tokenized
 from headrace_contracts import Priority
 from headrace_workers import event_loop

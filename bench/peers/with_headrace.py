@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from adapter import Rows
-from headrace.catalogue import Model
 from headrace.chunking import split
+from headrace.published import Model
 from headrace.tokens import Tokenized
 from headrace_engine import Engine, EngineConfig, OutputOptions, finish, pack
 from headrace_workers.config import WorkerConfig

@@ -27,7 +27,7 @@ from headrace_contracts import (
 )
 from headrace_contracts.connection import Link
 
-from headrace.catalogue import Catalogue, Model
+from headrace.catalogue import Catalogue
 from headrace.chunking import split
 from headrace.errors import ItemError, ModelChanged, from_code
 from headrace.exchange import Exchange
@@ -35,6 +35,7 @@ from headrace.gather import Gathering
 from headrace.options import CallOptions
 from headrace.outgoing import Deadline, Outgoing
 from headrace.pace import Pace
+from headrace.published import Model
 from headrace.queues import hand
 from headrace.result import Gathered
 from headrace.tokens import Tokenized

@@ -1,84 +1,44 @@
-"""The models of the fleet, as its workers have published them.
+"""Which model a call uses, of those that the fleet serves.
 
-Knows the KV bucket of ModelSpecs and the object store of tokenizers. Does not know calls.
+Knows names, tasks and defaults, and keeps what it has read. Does not know where models are read: published.py does.
 """
 
 import asyncio
-import hashlib
-import logging
-from dataclasses import dataclass
+from typing import Protocol
 
-from headrace_contracts import DecodeError, InvalidName, ModelSpec, Task, decode_spec, topology
+from headrace_contracts import InvalidName, ModelSpec, Task
 from headrace_contracts.subjects import model_name
-from nats.aio.client import Client as NatsClient
-from nats.errors import Error as NatsError
-from nats.js.errors import KeyNotFoundError, NotFoundError
-from nats.js.kv import KeyValue
 
-from headrace.errors import ConnectionFailed, HeadraceError, InputError, ModelNotFound
-from headrace.pairs import PairTokenizer
-from headrace.tokens import TextTokenizer
-
-logger = logging.getLogger(__name__)
+from headrace.errors import InputError, ModelNotFound
+from headrace.published import Model
 
 _HOW_TO_START = "start a worker: headrace worker MODEL"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Model:
-    """One model that the fleet serves, ready for use.
+class Publications(Protocol):
+    """Where the models of a fleet can be read; it raises ConnectionFailed where it cannot."""
 
-    Attributes:
-        spec: what it can do.
-        texts: its tokenizer for texts.
-        pairs: its tokenizer for pairs of a query and a document.
-    """
+    async def specs(self) -> list[ModelSpec]:
+        """What the fleet has published, by name."""
+        ...
 
-    spec: ModelSpec
-    texts: TextTokenizer
-    pairs: PairTokenizer
-
-    @classmethod
-    def of(cls, spec: ModelSpec, tokenizer_json: str) -> "Model":
-        """Make its tokenizers; raises what the Rust tokenizer raises."""
-        texts = TextTokenizer(tokenizer_json, spec.max_length, include_prompt=spec.include_prompt)
-        return cls(spec, texts, PairTokenizer(texts.rust, spec))
+    async def model(self, name: str) -> Model | None:
+        """The named model, ready for use; None if it is not published."""
+        ...
 
 
 class Catalogue:
     """Reads models once and keeps them."""
 
-    def __init__(self, nats: NatsClient) -> None:
-        self._jetstream = nats.jetstream()
+    def __init__(self, published: Publications) -> None:
+        self._published = published
         self._models: dict[str, Model] = {}
         self._defaults: dict[Task, str] = {}
         self._reading = asyncio.Lock()
 
     async def specs(self) -> list[ModelSpec]:
         """What the fleet has published, by name."""
-        try:
-            bucket = await self._jetstream.key_value(topology.MODELS_BUCKET)
-            found = [await self._spec(bucket, name) for name in await self._names()]
-        except NotFoundError:
-            return []
-        except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not read the models of the fleet: {error}") from error
-        return [spec for spec in found if spec is not None]
-
-    async def _names(self) -> list[str]:
-        # Not KeyValue.keys: nats-py's watcher takes the bucket for empty when the values overtake its consumer info.
-        info = await self._jetstream.stream_info(f"KV_{topology.MODELS_BUCKET}", subjects_filter=">")
-        return sorted(subject.rsplit(".", 1)[-1] for subject in info.state.subjects or {})
-
-    async def _spec(self, bucket: KeyValue, name: str) -> ModelSpec | None:
-        try:
-            return decode_spec((await bucket.get(name)).value or b"")
-        except KeyNotFoundError:
-            return None  # deleted; the bucket still remembers that
-        except DecodeError as error:
-            # Another program's, or a later version's: no reason to hide the others.
-            logger.warning("the published ModelSpec of %r cannot be read: %s", name, error)
-            return None
+        return await self._published.specs()
 
     async def model(self, name: str | None, task: Task) -> Model:
         """The named model, or the only one there is for the task.
@@ -124,26 +84,13 @@ class Catalogue:
 
     async def _read(self, name: str) -> Model:
         try:
-            key = model_name(name)
-            bucket = await self._jetstream.key_value(topology.MODELS_BUCKET)
-            spec = decode_spec((await bucket.get(key)).value or b"")
-            store = await self._jetstream.object_store(topology.TOKENIZERS_BUCKET)
-            tokenizer = (await store.get(spec.tokenizer)).data or b""
-        except NotFoundError:  # the bucket, the key or the tokenizer
-            names = ", ".join(spec.name for spec in await self.specs()) or "none"
-            raise ModelNotFound(f"the fleet does not serve {name!r} (it serves: {names}): {_HOW_TO_START}") from None
+            model = await self._published.model(model_name(name))
         except InvalidName as error:
             raise InputError(f"model is {name!r}: {error}") from error
-        except DecodeError as error:
-            raise HeadraceError(f"the published ModelSpec of {name!r} cannot be read: {error}") from error
-        except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not read model {name!r} from the fleet: {error}") from error
-        if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:
-            raise HeadraceError(f"the published tokenizer of {name!r} is not the one that its ModelSpec names")
-        try:
-            return Model.of(spec, tokenizer.decode())
-        except Exception as error:  # the Rust tokenizer raises nothing narrower
-            raise HeadraceError(f"the published tokenizer of {name!r} cannot be used: {error}") from error
+        if model is None:
+            names = ", ".join(spec.name for spec in await self.specs()) or "none"
+            raise ModelNotFound(f"the fleet does not serve {name!r} (it serves: {names}): {_HOW_TO_START}")
+        return model
 
 
 def _unable(asked: list[ModelSpec], task: Task, fleet: list[ModelSpec]) -> InputError:

@@ -25,6 +25,7 @@ from headrace.errors import ConnectionFailed
 from headrace.exchange import Exchange
 from headrace.hedging import Hedging
 from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
+from headrace.published import Published
 from headrace.scores import Scores
 from headrace.texts import check_source, read_text, read_texts
 
@@ -43,7 +44,7 @@ class Client:
         """Use `connect`."""
         self._nats = nats
         self._link = link
-        self._catalogue = Catalogue(nats)
+        self._catalogue = Catalogue(Published(nats))
         self._exchange = Exchange(nats, link, subjects.inbox(client_id), hedging)
         self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant)
 

@@ -48,10 +48,14 @@ class SyncClient:
         self._thread.start()
         self._loop, self._end = started.result()
         try:
-            self._client = self._call(Client.connect(url, timeout=timeout, tenant=tenant, hedging=hedging))
+            self._client = self._call(self._connect(url, timeout, tenant, hedging))
         except BaseException:
             self._stop()
             raise
+
+    async def _connect(self, url: str, timeout: float, tenant: str | None, hedging: Hedging | None) -> Client:
+        """The client that all calls go to; headrace.testing puts another here."""
+        return await Client.connect(url, timeout=timeout, tenant=tenant, hedging=hedging)
 
     def close(self) -> None:
         """Close the connection and end the thread; calls that still wait fail. A second time does nothing."""

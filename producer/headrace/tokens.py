@@ -59,15 +59,15 @@ class TextTokenizer:
         rust: the tokenizer itself, which neither truncates nor pads.
     """
 
-    def __init__(self, tokenizer_json: str, max_length: int, *, include_prompt: bool = True) -> None:
-        """Take the model's tokenizer.json.
+    def __init__(self, rust: Tokenizer, max_length: int, *, include_prompt: bool = True) -> None:
+        """Take the model's tokenizer.
 
         Args:
-            tokenizer_json: its text; what it says of truncation and padding is not heeded.
+            rust: made of its tokenizer.json; truncation and padding are switched off in it.
             max_length: tokens of the longest sequence.
             include_prompt: whether the tokens of a prompt take part in the pooling, and need not be counted.
         """
-        self.rust = Tokenizer.from_str(tokenizer_json)
+        self.rust = rust
         self.rust.no_padding()
         self.rust.no_truncation()
         self._max_length = max_length

@@ -37,7 +37,7 @@ texts = st.text(max_size=40) | st.lists(words, max_size=20).map(" ".join)
 @pytest.fixture(scope="module")
 def plain(minilm: Engine) -> Tokenizer:
     """MiniLM's tokenizer, which neither truncates nor pads."""
-    return TextTokenizer(minilm.checkpoint.tokenizer_json.decode(), 1).rust
+    return TextTokenizer(Tokenizer.from_str(minilm.checkpoint.tokenizer_json.decode()), 1).rust
 
 
 @pytest.fixture(scope="module")

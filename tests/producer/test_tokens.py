@@ -23,9 +23,13 @@ def tokenizer_json(minilm: Engine) -> str:
     return minilm.checkpoint.tokenizer_json.decode()
 
 
+def reader(tokenizer_json: str, max_length: int, *, include_prompt: bool = True) -> TextTokenizer:
+    return TextTokenizer(Tokenizer.from_str(tokenizer_json), max_length, include_prompt=include_prompt)
+
+
 @pytest.mark.parametrize("max_length", [3, 4, 20])
 def test_ids_and_lengths_are_those_of_the_tokenizer(tokenizer_json: str, max_length: int) -> None:
-    tokenizer, oracle = TextTokenizer(tokenizer_json, max_length), Tokenizer.from_str(tokenizer_json)
+    tokenizer, oracle = reader(tokenizer_json, max_length), Tokenizer.from_str(tokenizer_json)
     oracle.no_padding()
 
     @settings(deadline=None)
@@ -44,7 +48,7 @@ def test_ids_and_lengths_are_those_of_the_tokenizer(tokenizer_json: str, max_len
 
 
 async def test_a_prompt_stands_before_each_text(tokenizer_json: str) -> None:
-    tokenizer = TextTokenizer(tokenizer_json, 32)
+    tokenizer = reader(tokenizer_json, 32)
     with_prompt, written_out = await asyncio.gather(
         tokenizer(["one", "two"], "query: "), tokenizer(["query: one", "query: two"])
     )
@@ -53,7 +57,7 @@ async def test_a_prompt_stands_before_each_text(tokenizer_json: str) -> None:
 
 
 async def test_long_texts_leave_the_event_loop_free(tokenizer_json: str) -> None:
-    tokenizing = asyncio.create_task(TextTokenizer(tokenizer_json, 32)(["the wheel turns " * 20_000]))
+    tokenizing = asyncio.create_task(reader(tokenizer_json, 32)(["the wheel turns " * 20_000]))
     turns = 0
     while not tokenizing.done():
         turns += 1
@@ -76,7 +80,7 @@ def prompted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 @pytest.mark.filterwarnings("ignore")
 def test_a_prompt_is_counted_as_sentence_transformers_counts_it(prompted: Path) -> None:
     tokenizer_json = (prompted / "tokenizer.json").read_text("utf-8")
-    tokenizer = TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False)
+    tokenizer = reader(tokenizer_json, MAX_LENGTH, include_prompt=False)
     transformer: Any = sentence_transformer(prompted)[0]
     for name, prompt in PROMPTS.items():
         if not tokenizer.rust.encode(prompt).ids:
@@ -106,27 +110,27 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> tuple[TextTokenizer,
     write_tokenizer(path, additional_special_tokens=["<|im_start|>", "<|im_end|>"])
     tokenizer_json = (path / "tokenizer.json").read_text("utf-8")
     oracle: Any = AutoTokenizer.from_pretrained(path)
-    return TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False), oracle
+    return reader(tokenizer_json, MAX_LENGTH, include_prompt=False), oracle
 
 
 @pytest.mark.parametrize(("prompt", "skip"), [("w7 w8 ", 3), ("w7", 2), (" ", 1), ("", 0)])
 def test_a_special_token_in_front_counts_and_one_at_the_end_does_not(tmp_path: Path, prompt: str, skip: int) -> None:
     save_prompted(tmp_path)
     tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
-    assert TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], prompt).skip == skip
-    assert TextTokenizer(tokenizer_json, MAX_LENGTH).tokenize(["w9"], prompt).skip == 0
+    assert reader(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], prompt).skip == skip
+    assert reader(tokenizer_json, MAX_LENGTH).tokenize(["w9"], prompt).skip == 0
 
 
 def test_a_prompt_without_tokens_skips_nothing(tmp_path: Path) -> None:
     save_prompted(tmp_path, has_special_tokens=False)
     tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
-    assert TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], " ").skip == 0
+    assert reader(tokenizer_json, MAX_LENGTH, include_prompt=False).tokenize(["w9"], " ").skip == 0
 
 
 async def test_texts_that_are_cut_keep_the_prompts_tokens(tmp_path: Path) -> None:
     save_prompted(tmp_path)
     tokenizer_json = (tmp_path / "tokenizer.json").read_text("utf-8")
-    tokenizer = TextTokenizer(tokenizer_json, MAX_LENGTH, include_prompt=False)
+    tokenizer = reader(tokenizer_json, MAX_LENGTH, include_prompt=False)
     tokenized = await tokenizer(["w9 " * 100, "w9"], "w7 w8 ")
     assert [len(ids) for ids in tokenized.sequences] == [MAX_LENGTH, 5]
     assert tokenized.skip == 3
