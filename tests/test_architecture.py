@@ -57,6 +57,7 @@ def test_the_engine_knows_neither_nats_nor_asyncio() -> None:
     [
         "headrace",
         "headrace.cli",
+        "headrace.testing",
         "headrace_workers",
         "headrace_workers.command",
         "headrace_workers.engine_command",

@@ -16,6 +16,7 @@ Catch HeadraceError for all of it. Each text says what to do next.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headrace_contracts import ErrorCode
 
@@ -62,6 +63,10 @@ class RequestFailed(HeadraceError):
         self.code = code
         self.retry_after_s = retry_after_s
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are made anew from what they say alone, unless told otherwise.
+        return type(self), (self.code, str(self), self.retry_after_s)
+
 
 class Overloaded(RequestFailed):
     """Raised when the queue is full; `retry_after_s` says when to come back."""
@@ -87,6 +92,10 @@ class ItemsFailed(HeadraceError):
         what = f"1 {sent.removesuffix('s')} has" if len(errors) == 1 else f"{len(errors)} {sent} have"
         super().__init__(f"{what} no {missing}; the first is {sent}[{index}]: {first.code}: {first.text}")
         self.errors = errors
+        self._nouns = sent, missing
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.errors), *self._nouns)  # a mapping proxy cannot be pickled
 
 
 class LocalFailed(HeadraceError):

@@ -48,7 +48,7 @@ class Exchange:
         self._calls: dict[str, Pending] = {}
         self._hedges = None if hedging is None else Hedges(hedging)
         self._hedging: set[asyncio.Task[None]] = set()
-        self._retry_budget = RetryBudget(now_s=asyncio.get_running_loop().time())
+        self._retry_budget = RetryBudget()
         # Each class of each tenant has its own: a long batch call must not hold up a query of the same client, nor one
         # caller of a gateway another. They last as long as somebody is in them.
         self._windows: WeakValueDictionary[tuple[Priority, str | None], asyncio.Semaphore] = WeakValueDictionary()

