@@ -23,7 +23,7 @@ from economics.null_engine import NullEngine
 from headrace import local
 from headrace_contracts import ModelSpec, connection, limits, subjects, topology
 from headrace_workers import WorkerConfig
-from headrace_workers.provision import Topology, provide
+from headrace_workers.provision import Provision, Topology
 from headrace_workers.spec import describe
 from nats.aio.client import Client as NatsClient
 
@@ -113,7 +113,7 @@ class Queue:
                 try:
                     spec = _spec(model, max_chunk_tokens, nats.max_payload)
                     queue = cls(server, store, nats, spec)
-                    await provide(nats, _topology(spec))
+                    await Provision(nats, _topology(spec)).all()
                     await queue.hold()
                     yield queue
                     await queue._api(f"STREAM.DELETE.{queue._stream}")
@@ -224,4 +224,4 @@ def _topology(spec: ModelSpec) -> Topology:
     """The batch queue as a worker would make it, but for its bound: it is the disk here."""
     size = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
     stream = topology.batch_stream(spec.name, max_msg_size=size, max_bytes=-1)
-    return Topology((stream,), (topology.batch_consumer(spec.name),))
+    return Topology((stream,), (topology.batch_consumer(spec.name),), shards={})

@@ -34,6 +34,7 @@ class StreamSpec:
     """One NATS stream. Zero or -1 means no limit, as in the JetStream API; times are seconds.
 
     `moves` where workers change max_bytes as the fleet changes, so that it is a start and no setting to compare.
+    `tag` is one of the server_tags of the servers that it may lie on, in a cluster; None leaves that to the broker.
     """
 
     name: str
@@ -48,6 +49,7 @@ class StreamSpec:
     replicas: int = 1
     allow_atomic: bool = False
     moves: bool = False
+    tag: str | None = None
 
     def to_api(self) -> dict[str, object]:
         """The configuration as the JetStream API spells it."""
@@ -63,6 +65,7 @@ class StreamSpec:
             "duplicate_window": int(self.duplicate_window_s * _SECOND),
             "num_replicas": self.replicas,
             "allow_atomic": self.allow_atomic,
+            **({} if self.tag is None else {"placement": {"tags": [self.tag]}}),
         }
 
 
@@ -95,7 +98,13 @@ class ConsumerSpec:
 
 
 def online_stream(
-    model: str, shard: int, queue: int, *, max_msg_size: int, max_bytes: int = ONLINE_START_BYTES
+    model: str,
+    shard: int,
+    queue: int,
+    *,
+    max_msg_size: int,
+    max_bytes: int = ONLINE_START_BYTES,
+    tag: str | None = None,
 ) -> StreamSpec:
     """Requests that somebody waits for: memory, one copy, refused when full, forgotten when nobody waits any more."""
     return StreamSpec(
@@ -109,6 +118,7 @@ def online_stream(
         max_msg_size=max_msg_size,
         duplicate_window_s=ONLINE_MAX_AGE_S,
         moves=True,
+        tag=tag,
     )
 
 

@@ -24,11 +24,12 @@ from nats.errors import Error as NatsError
 
 from headrace.errors import ConnectionFailed, DeadlineExceeded
 from headrace.hedging import Hedges, Hedging
-from headrace.outcome import Outcome, by_broker, is_final, read_ack, read_reply
+from headrace.outcome import Event, Outcome, by_broker, is_final, read_ack, read_reply
 from headrace.outgoing import Outgoing
 from headrace.pending import Pending
 from headrace.retries import Retries
 from headrace.retry_budget import RetryBudget
+from headrace.shard_health import ShardHealth
 
 # Chunks on their way at a time: enough to keep a fleet busy, few enough to bound memory.
 _WINDOW = 256
@@ -46,6 +47,7 @@ class Exchange:
         self._inbox = f"{inbox}.{_INBOX}"
         self._numbers = count()
         self._calls: dict[str, Pending] = {}
+        self._health = ShardHealth()
         self._hedges = None if hedging is None else Hedges(hedging)
         self._hedging: set[asyncio.Task[None]] = set()
         self._retry_budget = RetryBudget()
@@ -130,11 +132,14 @@ class Exchange:
 
     async def _insist(self, pending: Pending, number: str) -> Reply | ErrorReply:
         """Publish until there is a reply."""
-        routes = pending.chunk.routes
+        routes = self._health.order(pending.chunk.routes, _now_s())
         for route in cycle(routes):
             await self._link.up.wait()
+            self._health.tried(route, _now_s())
             pending.begin(route)
             event = await self._publish(pending, route, number) or await pending.outcome()
+            if pending.chunk.priority == "online" and self._link.up.is_set():
+                self._learn(route, event)
             is_last = route == routes[-1]
             end = event if is_final(event) else await pending.before_next(event, is_last_route=is_last)
             if isinstance(end, (Reply, ErrorReply)):
@@ -169,6 +174,18 @@ class Exchange:
             traceparent=chunk.traceparent,
         )
 
+    def _learn(self, route: str, event: Event) -> None:
+        """Where a shard has just failed, let the other calls that are on it go on to the next one at once."""
+        if event is Outcome.MISSING and self._health.gone(route):
+            doomed = [call for call in self._calls.values() if call.route == route]
+        elif event is Outcome.UNCONFIRMED and self._health.silent(route, _now_s()):
+            # What it has stored may have been handed out, and be answered yet.
+            doomed = [call for call in self._calls.values() if call.route == route and not call.is_stored]
+        else:
+            return
+        for call in doomed:
+            call.events.put_nowait(Outcome.LOST)
+
     async def _cancel(self, chunks: Iterable[Outgoing]) -> None:
         """Tell the workers not to run them; who does not hear it computes for nobody."""
         by_model: dict[str, list[str]] = defaultdict(list)
@@ -185,6 +202,9 @@ class Exchange:
         if pending is None:
             return  # a second copy's reply, or nobody waits any more
         event = read_ack(message.data) if kind == _ACK else read_reply(message.data)
+        if event is Outcome.STORED:
+            pending.is_stored = True
+            self._health.answered(pending.route)
         if kind != _HEDGE or isinstance(event, Reply):
             pending.events.put_nowait(event)
 
@@ -196,6 +216,10 @@ class Exchange:
         if not self._nats.is_connected:
             return "no reply in time: the connection to nats-server was lost and is not back; see whether it runs"
         return f"no reply in time: allow more, or see whether workers for {chunk.model} run and keep up"
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _portions(ids: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:

@@ -27,6 +27,7 @@ class Pending:
         copy: number of the copy that is published next; each has a message id of its own.
         is_published: whether the broker may have it.
         route: where it was published last.
+        is_stored: whether a PubAck says that it is kept there.
         is_hedged: whether a copy went to another shard meanwhile.
     """
 
@@ -36,6 +37,7 @@ class Pending:
         self.copy = 0
         self.is_published = False
         self.route = ""
+        self.is_stored = False
         self.is_hedged = False
         self._retries = retries
         self._pause_s = _FIRST_PAUSE_S
@@ -52,6 +54,7 @@ class Pending:
             self.copy += 1
         self.is_published = True
         self.route = route
+        self.is_stored = False
 
     async def outcome(self) -> Event:
         """The next event that something must be done about."""

@@ -20,8 +20,10 @@ async def connected(url: str) -> AsyncIterator[NatsClient]:
         await connection.close()
 
 
-async def api(connection: NatsClient, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    answer = await connection.request(f"$JS.API.{call}", json.dumps(body).encode() if body else b"", timeout=5)
+async def api(
+    connection: NatsClient, call: str, body: dict[str, Any] | None = None, seconds: float = 5
+) -> dict[str, Any]:
+    answer = await connection.request(f"$JS.API.{call}", json.dumps(body).encode() if body else b"", timeout=seconds)
     return dict(json.loads(answer.data))
 
 

@@ -38,3 +38,20 @@ def test_a_name_that_cannot_be_in_a_subject_is_refused(field: str) -> None:
 
 def test_the_default_worker_name_can_be_in_a_subject() -> None:
     assert WorkerConfig().worker
+
+
+@pytest.mark.parametrize("placement", [("left",), ("left", "middle", "right", "right")])
+def test_a_placement_has_one_tag_for_each_shard(placement: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=f"placement has {len(placement)} tags for 3 shards"):
+        WorkerConfig(shards=3, placement=placement)
+
+
+@pytest.mark.parametrize("text", ["left,,right", "left,a b,right", ","])
+def test_a_tag_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="placement has"):
+        WorkerConfig(shards=3, placement=WorkerConfig.read_placement(text))
+
+
+def test_a_placement_is_read_from_a_list_with_commas_and_none_from_nothing() -> None:
+    assert WorkerConfig.read_placement("az:1, az:2") == ("az:1", "az:2")
+    assert WorkerConfig.read_placement(" ") == ()

@@ -58,6 +58,9 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     ] = None,
     batch_floor: Annotated[float, typer.Option(help="Share of tokens that batch gets under online load.")] = 0.1,
     shards: Annotated[int, typer.Option(help="Servers of a cluster that online work is spread over.")] = 1,
+    placement: Annotated[
+        str, typer.Option(help="Tag of the server of each shard, with commas: of server_tags in their configuration.")
+    ] = "",
     queues: Annotated[int, typer.Option(help="Online queues of a shard, which tenants are spread over.")] = 4,
     replicas: Annotated[int, typer.Option(help="Copies of the NATS streams on disk.")] = 1,
     online_ack_wait: Annotated[
@@ -98,6 +101,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
             max_chunk_tokens=max_chunk_tokens,
             batch_floor=batch_floor,
             shards=shards,
+            placement=WorkerConfig.read_placement(placement),
             queues=queues,
             replicas=replicas,
             online_ack_wait_s=online_ack_wait,

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from headrace_contracts import subjects
 
+_TAG = re.compile(r"[^\s,]+")
+
 
 def _default_worker() -> str:
     host = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in socket.gethostname())
@@ -66,6 +68,8 @@ class WorkerConfig:
         max_chunk_tokens: tokens of one chunk at most, when this worker is the first of its model; None is half a step.
         batch_floor: share of tokens that batch gets however busy online is.
         shards: servers of a cluster that online work is spread over, for one to stand in for another.
+        placement: tag of the servers that each shard may lie on, as many as shards; without any the broker chooses, and
+            may put all on one.
         queues: online queues of each shard, which tenants are spread over.
         replicas: copies of the streams on disk.
         online_ack_wait_s: seconds after which the broker gives an unanswered online chunk to another worker.
@@ -87,6 +91,7 @@ class WorkerConfig:
     max_chunk_tokens: int | None = None
     batch_floor: float = 0.1
     shards: int = 1
+    placement: tuple[str, ...] = ()
     queues: int = 4
     replicas: int = 1
     online_ack_wait_s: float = 10
@@ -98,6 +103,11 @@ class WorkerConfig:
     online_max_bytes: int = 0
     announce_s: float = 2
     replace_spec: bool = False
+
+    @classmethod
+    def read_placement(cls, text: str) -> tuple[str, ...]:
+        """Read tags as a command line spells them: rack-1,rack-2,rack-3; of an empty text there are none."""
+        return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -116,6 +126,15 @@ class WorkerConfig:
             raise ValueError(f"online_queue_s is {self.online_queue_s}: it is seconds of work, more than 0")
         if not 0 <= self.batch_floor < 1:
             raise ValueError(f"batch_floor is {self.batch_floor}: it is a share of tokens, 0 or more and below 1")
+        self._check_placement()
+
+    def _check_placement(self) -> None:
+        if bad := [tag for tag in self.placement if not _TAG.fullmatch(tag)]:
+            raise ValueError(f"placement has {bad[0]!r}: a tag is one of a nats-server's server_tags, without blanks")
+        if self.placement and len(self.placement) != self.shards:
+            raise ValueError(
+                f"placement has {len(self.placement)} tags for {self.shards} shards: give one for each, or none"
+            )
 
     def _at_least(self, name: str, least: float) -> None:
         value = getattr(self, name)

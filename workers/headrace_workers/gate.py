@@ -4,12 +4,13 @@ Knows the JetStream calls: max_bytes is changed, all else stays as it is read. n
 discard is new, and pulls and acks go on (measured with 2.15). What the limit should be is in admission.py.
 """
 
+import asyncio
 import logging
 
 from headrace_contracts import ModelSpec, subjects
 from nats.aio.client import Client as NatsClient
 
-from headrace_workers.admission import Admission
+from headrace_workers.admission import Admission, Limit
 from headrace_workers.api import api
 from headrace_workers.fleet import View
 
@@ -33,13 +34,19 @@ class Gate:
         limit = self._admission.limit(fleet, bytes_per_token, patience_s)
         if limit is None:
             return
-        for stream in self._streams:
-            info = await api(self._nats, f"STREAM.INFO.{stream}")
-            if info is None:
-                continue  # it went with its server; whoever pulls from it provides it anew
-            present = info["config"]["max_bytes"]
-            if self._admission.is_worth_while(present, limit.max_bytes):
-                await api(self._nats, f"STREAM.UPDATE.{stream}", info["config"] | {"max_bytes": limit.max_bytes})
-                logger.info(
-                    "%s may hold %s bytes now, not %s: %s", stream, f"{limit.max_bytes:,}", f"{present:,}", limit.reason
-                )
+        # Side by side: a server that is gone says nothing of those that it holds, and the others must not wait for it.
+        ends = await asyncio.gather(*(self._set(stream, limit) for stream in self._streams), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def _set(self, stream: str, limit: Limit) -> None:
+        info = await api(self._nats, f"STREAM.INFO.{stream}")
+        if info is None:
+            return  # it went with its server; whoever pulls from it provides it anew
+        present = info["config"]["max_bytes"]
+        if self._admission.is_worth_while(present, limit.max_bytes):
+            await api(self._nats, f"STREAM.UPDATE.{stream}", info["config"] | {"max_bytes": limit.max_bytes})
+            logger.info(
+                "%s may hold %s bytes now, not %s: %s", stream, f"{limit.max_bytes:,}", f"{present:,}", limit.reason
+            )

@@ -1,16 +1,20 @@
 """Makes sure that the broker has the NATS streams, consumers and buckets of a model.
 
-Knows the JetStream API calls: create if absent, compare if present, never overwrite. What should stand there is data in
-contracts, topology.py. What an online NATS stream may hold is set later, by gate.py.
+Knows the JetStream API calls: create if absent, compare if present, never overwrite. Knows that a server of a cluster
+may be gone, and what it held with it: then the API says nothing. What should stand there is data in contracts,
+topology.py. What an online NATS stream may hold is set later, by gate.py.
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from headrace_contracts import ModelSpec, limits, topology
+from headrace_contracts import ModelSpec, limits, subjects, topology
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
+from nats.errors import TimeoutError as NatsTimeoutError
 
 from headrace_workers.api import api
 from headrace_workers.config import WorkerConfig
@@ -26,19 +30,30 @@ _MUST_AGREE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What one model needs in the broker."""
+    """What one model needs in the broker.
+
+    Attributes:
+        streams: the NATS streams.
+        consumers: at most one of each.
+        shards: of the online NATS streams, by name.
+    """
 
     streams: tuple[StreamSpec, ...]
     consumers: tuple[ConsumerSpec, ...]
+    shards: Mapping[str, int]
 
     @classmethod
     def of(cls, spec: ModelSpec, config: WorkerConfig) -> "Topology":
         """The NATS streams and consumers of a model."""
         size = limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items)
         online = {"max_msg_size": size, "max_bytes": config.online_max_bytes or topology.ONLINE_START_BYTES}
+        tags = dict(enumerate(config.placement))
         return cls(
             streams=(
-                *(topology.online_stream(spec.name, *queue, **online) for queue in spec.online_queues),
+                *(
+                    topology.online_stream(spec.name, *queue, tag=tags.get(queue[0]), **online)
+                    for queue in spec.online_queues
+                ),
                 topology.batch_stream(spec.name, max_msg_size=size, replicas=config.replicas),
                 topology.results_stream(replicas=config.replicas),
                 topology.dead_stream(replicas=config.replicas),
@@ -50,40 +65,120 @@ class Topology:
                 ),
                 topology.batch_consumer(spec.name, ack_wait_s=config.batch_ack_wait_s),
             ),
+            shards={subjects.online_stream(spec.name, *queue): queue[0] for queue in spec.online_queues},
         )
 
 
-async def provide(nats: NatsClient, wanted: Topology) -> float:
-    """Create what is absent and compare what is present.
+class Provision:
+    """Provides for one model."""
 
-    Returns:
-        The shortest ack wait of the consumers, in seconds, as it stands in the broker.
+    def __init__(
+        self, nats: NatsClient, wanted: Topology, publish: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Do nothing yet.
 
-    Raises:
-        TopologyConflict: something present differs in a setting that decides correctness.
-        nats.errors.Error: the server cannot be reached or refuses.
-    """
-    for stream in wanted.streams:
+        Args:
+            nats: the connection.
+            wanted: what should be there.
+            publish: makes the model known; awaited last, since nothing may be published that cannot be served.
+        """
+        self._nats = nats
+        self._wanted = wanted
+        self._publish = publish
+        self._consumers = {consumer.stream: consumer for consumer in wanted.consumers}
+
+    async def all(self, on_there: Callable[[str], None] = lambda _: None) -> float:
+        """Create what is absent and compare what is present, then make the model known.
+
+        Online NATS streams of which the broker says nothing are left out as long as there are others: the server that
+        has them is gone.
+
+        Args:
+            on_there: called with the name of each NATS stream as soon as it and its consumer are there.
+
+        Returns:
+            The shortest ack wait of the consumers, in seconds, as it stands in the broker.
+
+        Raises:
+            TopologyConflict: something present differs in a setting that decides correctness.
+            nats.errors.Error: the server cannot be reached or refuses.
+        """
+        names = [stream.name for stream in self._wanted.streams]
+
+        async def one(name: str) -> _Standing:
+            each = await self.stream(name)
+            on_there(name)
+            return each
+
+        # Side by side: of a server that is gone each request waits for its time-out.
+        ends = dict(zip(names, await asyncio.gather(*map(one, names), return_exceptions=True), strict=True))
+        silent = [name for name in self._wanted.shards if isinstance(ends[name], NatsTimeoutError)]
+        if len(silent) < len(self._wanted.shards):
+            for name in silent:
+                logger.warning("the broker says nothing of NATS stream %s: is the server gone that has it?", name)
+                del ends[name]
+        standing = {name: _unless_failed(end) for name, end in ends.items()}
+        self._warn_of_shared(standing)
+        if self._publish is not None:
+            await self._publish()
+        return min(each.ack_wait_s for each in standing.values() if each.ack_wait_s is not None)
+
+    async def stream(self, name: str) -> "_Standing":
+        """The same for one NATS stream and its consumer.
+
+        Raises:
+            TopologyConflict: it differs in a setting that decides correctness.
+            nats.errors.Error: the server cannot be reached, refuses, or says nothing of it.
+        """
+        (stream,) = (stream for stream in self._wanted.streams if stream.name == name)
         config = stream.to_api()
-        info = await api(nats, f"STREAM.INFO.{stream.name}")
+        info = await api(self._nats, f"STREAM.INFO.{name}")
         if info is None:
-            await api(nats, f"STREAM.CREATE.{stream.name}", config)
-            logger.info("created NATS stream %s", stream.name)
+            info = await api(self._nats, f"STREAM.CREATE.{name}", config) or {}
+            logger.info("created NATS stream %s", name)
         else:
-            settings = {name: value for name, value in config.items() if name != "max_bytes" or not stream.moves}
-            _compare(f"NATS stream {stream.name}", settings, info["config"])
-    ack_waits = []
-    for consumer in wanted.consumers:
+            settings = {key: value for key, value in config.items() if key != "max_bytes" or not stream.moves}
+            _compare(f"NATS stream {name}", settings, info["config"])
+        server = info.get("cluster", {}).get("leader")
+        consumer = self._consumers.get(name)
+        return _Standing(server, None if consumer is None else await self._consumer(consumer))
+
+    async def _consumer(self, consumer: ConsumerSpec) -> float:
+        """Its ack wait, in seconds, once it is there."""
         config = consumer.to_api()
         name = f"{consumer.stream}.{topology.CONSUMER}"
-        info = await api(nats, f"CONSUMER.INFO.{name}")
+        info = await api(self._nats, f"CONSUMER.INFO.{name}")
         if info is None:
-            info = await api(nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
+            info = await api(self._nats, f"CONSUMER.CREATE.{name}", {"stream_name": consumer.stream, "config": config})
             logger.info("created consumer %s", name)
         else:
             _compare(f"consumer {name}", config, info["config"])
-        ack_waits.append(consumer.ack_wait_s if info is None else info["config"]["ack_wait"] / 1e9)
-    return min(ack_waits)
+        return consumer.ack_wait_s if info is None else float(info["config"]["ack_wait"]) / 1e9
+
+    def _warn_of_shared(self, standing: "Mapping[str, _Standing]") -> None:
+        """Say which servers take several shards with them when they fail."""
+        shards: dict[str, set[int]] = defaultdict(set)
+        for name, each in standing.items():
+            if each.server and name in self._wanted.shards:
+                shards[each.server].add(self._wanted.shards[name])
+        shared = {server: sorted(those) for server, those in sorted(shards.items()) if len(those) > 1}
+        if shared:
+            text = ", ".join(f"{server} has NATS streams of {those}" for server, those in shared.items())
+            logger.warning("shards share servers, and would fail together: %s; --placement keeps them apart", text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A NATS stream that is there: on which server of a cluster, and the ack wait of its consumer."""
+
+    server: str | None
+    ack_wait_s: float | None
+
+
+def _unless_failed(end: _Standing | BaseException) -> _Standing:
+    if isinstance(end, BaseException):
+        raise end
+    return end
 
 
 def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:

@@ -55,13 +55,14 @@ class PullHooks:
     Attributes:
         on_delivery: called with each message.
         on_settled: called with each message after it was settled.
-        on_missing: awaited when the broker knows no such NATS stream or consumer; it should provide them.
+        on_missing: awaited with the name of a NATS stream that the broker does not know, or not its consumer; it should
+            provide them, and may raise what nats-py raises.
         is_idle: whether the worker has nothing to do; idle workers are served first.
     """
 
     on_delivery: Callable[[Delivery], None]
     on_settled: Callable[[Delivery], None]
-    on_missing: Callable[[], Awaitable[None]]
+    on_missing: Callable[[str], Awaitable[object]]
     is_idle: Callable[[], bool]
 
 
@@ -90,6 +91,8 @@ class Puller:
         self._is_fruitful = False
         self._stopping = asyncio.Event()
         self._ended: asyncio.Future[str] | None = None
+        # Why the last pull failed, as it was logged; empty if it did not.
+        self._trouble = ""
 
     async def run(self) -> None:
         """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
@@ -176,7 +179,9 @@ class Puller:
         headers = message.headers or {}
         # Work has an ack subject. A Status header on it is a producer's and means nothing.
         if "Status" in headers and not message.reply:
-            self._end(f"{headers['Status']} {headers.get('Description', '')}")
+            # nats-py takes the next header for a description where there is none.
+            description, _, _ = headers.get("Description", "").partition("\n")
+            self._end(f"{headers['Status']} {description}".strip())
             return
         self._is_fruitful = True
         delivery = Delivery(message, self._priority, self._settled)
@@ -201,12 +206,27 @@ class Puller:
 
     async def _after(self, reason: str) -> None:
         """Go on at once after an ordinary end; otherwise mend what is missing and wait a moment."""
-        if reason.startswith(("408", "409 Message Size", _USED_UP, _DOWN)):
+        if reason == _DOWN:
             return
-        logger.warning("pull on %s ended: %s", self.stream, reason)
+        if reason.startswith(("408", "409 Message Size", _USED_UP)):
+            self._log("")
+            return
         if reason.startswith(("404", "503", "409 Consumer Deleted")):
-            await self._hooks.on_missing()
+            try:
+                await self._hooks.on_missing(self.stream)
+            except (NatsError, OSError) as error:
+                reason += f"; it cannot be provided: {error!r}"
+        self._log(reason)
         # Not a sleep: a drain must not wait for it.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RETRY_S):
                 await self._stopping.wait()
+
+    def _log(self, trouble: str) -> None:
+        """Say what is new: a server that is gone ends one pull after the other, for as long as it is."""
+        if trouble:
+            level = logging.DEBUG if trouble == self._trouble else logging.WARNING
+            logger.log(level, "pull on %s ended: %s", self.stream, trouble)
+        elif self._trouble:
+            logger.info("pulls on %s work again", self.stream)
+        self._trouble = trouble

@@ -5,7 +5,7 @@ Knows the order of a worker's life. Does not know the command line.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headrace_contracts import ModelSpec
@@ -20,7 +20,7 @@ from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.errors import ServerUnfit, SpecConflict, TopologyConflict
 from headrace_workers.lane import Lane, LoadedEngine
-from headrace_workers.provision import Topology, provide
+from headrace_workers.provision import Provision, Topology
 from headrace_workers.rate import calibrated_rate
 from headrace_workers.spec import Budgets, budgets, describe
 from headrace_workers.worker import Worker
@@ -67,7 +67,7 @@ async def serve(
             place = await _take_place(nats, mine, config, measured, checkpoint.tokenizer_json)
         logger.log(*notice(place.budgets, config, found))
         chosen = replace(place.budgets, rate=_rate(found, place.budgets.step_tokens))
-        worker = Worker(connection, lane, place.spec, chosen, config, place.provide_all, place.ack_wait_s)
+        worker = Worker(connection, lane, place.spec, chosen, config, place.provision, place.ack_wait_s)
         on_ready(worker)
         await worker.run(stop)
         return worker.counters
@@ -85,7 +85,7 @@ class _Place:
 
     spec: ModelSpec
     budgets: Budgets
-    provide_all: Callable[[], Awaitable[float]]
+    provision: Provision
     ack_wait_s: float
 
 
@@ -93,19 +93,21 @@ async def _take_place(
     nats: NatsClient, mine: ModelSpec, config: WorkerConfig, measured: Choice | None, tokenizer_json: bytes
 ) -> _Place:
     """Agree with the fleet, see that the budgets go with that, and provide what is not there."""
-    spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
-    chosen = budgets(config, spec, nats.max_payload, measured)
-    topology = Topology.of(spec, config)
-    known = (nats.jetstream(), spec, tokenizer_json, config.replicas)
-
-    async def provide_all(*, replace_spec: bool = False) -> float:
-        # The NATS streams first: nothing may be published that cannot be served.
-        ack_wait_s = await provide(nats, topology)
-        await (registry.replace_spec if replace_spec else registry.publish)(*known)
-        return ack_wait_s
-
     try:
-        ack_wait_s = await provide_all(replace_spec=config.replace_spec)
+        spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
+    except NatsError as error:
+        raise ServerUnfit(f"nats-server does not say what the fleet serves as {mine.name}: {error}") from error
+    chosen = budgets(config, spec, nats.max_payload, measured)
+    replaces = config.replace_spec
+
+    async def publish() -> None:
+        nonlocal replaces
+        write, replaces = registry.replace_spec if replaces else registry.publish, False
+        await write(nats.jetstream(), spec, tokenizer_json, config.replicas)
+
+    provision = Provision(nats, Topology.of(spec, config), publish)
+    try:
+        ack_wait_s = await provision.all()
     except NatsError as error:
         raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
-    return _Place(spec=spec, budgets=chosen, provide_all=provide_all, ack_wait_s=ack_wait_s)
+    return _Place(spec=spec, budgets=chosen, provision=provision, ack_wait_s=ack_wait_s)

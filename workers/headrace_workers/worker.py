@@ -7,7 +7,6 @@ model on one device. While the device runs a step, the next one is packed and th
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +35,7 @@ from headrace_workers.fleet import View
 from headrace_workers.given_up import GivenUp
 from headrace_workers.hold import Hold
 from headrace_workers.lane import Lane, StepResult, is_out_of_memory
+from headrace_workers.provision import Provision
 from headrace_workers.pull import Puller, PullHooks, PullLimits
 from headrace_workers.purse import Purse
 from headrace_workers.schedule import Plan, Scheduler
@@ -82,7 +82,7 @@ class Worker:
         spec: ModelSpec,
         budgets: Budgets,
         config: WorkerConfig,
-        provide: Callable[[], Awaitable[object]],
+        provision: Provision,
         ack_wait_s: float,
     ) -> None:
         """Take what a worker is made of.
@@ -93,7 +93,7 @@ class Worker:
             spec: of the model.
             budgets: of tokens.
             config: settings.
-            provide: makes sure that the broker has all that the model needs; awaited whenever that is in doubt.
+            provision: makes sure that the broker has all that the model needs, whenever that is in doubt.
             ack_wait_s: the shortest ack wait of the model's consumers.
         """
         self.counters = Counters()
@@ -101,7 +101,7 @@ class Worker:
         self._lane = lane
         self.spec = spec
         self._config = config
-        self._provide = provide
+        self._provision = provision
         self._ack_wait_s = ack_wait_s
         self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
         self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.engine.checkpoint.activation)
@@ -126,8 +126,7 @@ class Worker:
                 announcing = self._tasks.create_task(self._announcer.run())
                 stepping = self._tasks.create_task(self._run_steps())
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
-                if self._link.up.is_set():  # or else _on_up follows
-                    self._allow_pulls()
+                self._allow_pulls()
                 await stop.wait()
                 announcing.cancel()
                 await self._drain(pulling, stepping)
@@ -154,7 +153,7 @@ class Worker:
         hooks = PullHooks(
             on_delivery=self._on_delivery,
             on_settled=self._hold.remove,
-            on_missing=self._recover,
+            on_missing=self._provision.stream,
             is_idle=lambda: not self._hold,
         )
 
@@ -225,9 +224,12 @@ class Worker:
         """The connection was made anew; the broker may have lost what it held in memory."""
 
         async def recover() -> None:
-            await self._recover()
-            if self._link.up.is_set():  # it may have gone down again
-                self._allow_pulls()
+            try:
+                await self._provision.all(self._allow_pull)
+            except (NatsError, OSError) as error:
+                # The pull that needs it fails and asks again.
+                logger.warning("the broker is not ready yet: %r", error)
+            self._allow_pulls()
 
         logger.info("reconnected to nats-server")
         if not self._no_more:
@@ -235,14 +237,13 @@ class Worker:
 
     def _allow_pulls(self) -> None:
         for puller in self._pullers:
-            puller.on_up()
+            self._allow_pull(puller.stream)
 
-    async def _recover(self) -> None:
-        try:
-            await self._provide()
-        except (NatsError, OSError) as error:
-            # The pull that needs it fails and asks again.
-            logger.warning("the broker is not ready yet: %r", error)
+    def _allow_pull(self, stream: str) -> None:
+        """It is there, and need not wait for the others: their server may be gone."""
+        for puller in self._pullers:
+            if puller.stream == stream and self._link.up.is_set():  # or else _on_up follows
+                puller.on_up()
 
     # -- schedule and run
 

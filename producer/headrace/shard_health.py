@@ -1,0 +1,67 @@
+"""Which routes did not answer lately, and are tried last for a while.
+
+Pure. Knows two ways in which a route fails: of a server that is gone its neighbours say so at once; one that stands
+still or is cut off says nothing, and who publishes to it waits for the time-out. Does not know NATS, nor what a route
+is but a name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
+
+
+@dataclass(slots=True)
+class _Silence:
+    """Of one route: how long it is left alone after the last try, and until when."""
+
+    pause_s: float
+    until_s: float
+
+
+class ShardHealth:
+    """What one client found out about the routes of its chunks."""
+
+    def __init__(self) -> None:
+        self._proven: set[str] = set()
+        self._silent: dict[str, _Silence] = {}
+
+    def order(self, routes: Sequence[str], now_s: float) -> tuple[str, ...]:
+        """The routes in the order to try them in: as they are, but silent ones last until their pause is over."""
+        if not self._silent:
+            return tuple(routes)
+        return tuple(sorted(routes, key=lambda route: route in self._silent and now_s < self._silent[route].until_s))
+
+    def tried(self, route: str, now_s: float) -> None:
+        """A chunk goes there now; if the route was silent, that one finds out and the others stay away for longer."""
+        if (silence := self._silent.get(route)) is not None:
+            silence.pause_s = min(2 * silence.pause_s, _LONGEST_PAUSE_S)
+            silence.until_s = now_s + silence.pause_s
+
+    def answered(self, route: str) -> None:
+        """It took a chunk."""
+        self._proven.add(route)
+        self._silent.pop(route, None)
+
+    def gone(self, route: str) -> bool:
+        """Nobody is there, which is learnt at once and costs nothing to ask again.
+
+        Returns:
+            Whether it took chunks up to now: they are lost.
+        """
+        self._silent.pop(route, None)
+        if route not in self._proven:
+            return False
+        self._proven.remove(route)
+        return True
+
+    def silent(self, route: str, now_s: float) -> bool:
+        """It did not answer in time.
+
+        Returns:
+            Whether it did up to now: what others have just sent there will fare no better.
+        """
+        if route in self._silent:
+            return False
+        self._silent[route] = _Silence(_FIRST_PAUSE_S, now_s + _FIRST_PAUSE_S)
+        return route in self._proven
