@@ -29,7 +29,7 @@ from headrace_contracts.connection import Link
 
 from headrace.catalogue import Catalogue
 from headrace.chunking import split
-from headrace.errors import ItemError, ModelChanged, from_code
+from headrace.errors import InputError, ItemError, ModelChanged, from_code
 from headrace.exchange import Exchange
 from headrace.gather import Gathering
 from headrace.options import CallOptions
@@ -60,13 +60,20 @@ class Calls:
     """Runs the calls of one client."""
 
     def __init__(
-        self, link: Link, catalogue: Catalogue, exchange: Exchange, client_id: str, tenant: str | None
+        self,
+        link: Link,
+        catalogue: Catalogue,
+        exchange: Exchange,
+        client_id: str,
+        tenant: str | None,
+        max_tokens: int | None = None,
     ) -> None:
         self._link = link
         self._tenant = tenant
         self._catalogue = catalogue
         self._exchange = exchange
         self._client_id = client_id
+        self._max_tokens = max_tokens
         self._turn = count()
 
     async def run(
@@ -124,6 +131,8 @@ class Calls:
                 gathering.fail(index, ItemError(ErrorCode.TOO_LONG, text))
             sent = sorted(set(sent) - set(cut))
         lengths = [len(tokenized.sequences[index]) for index in sent]
+        if self._max_tokens is not None and (total := sum(lengths)) > self._max_tokens:
+            raise InputError(f"the call comes to {total} tokens: at most {self._max_tokens} are allowed, so split it")
         runs = split(lengths, max_tokens=spec.max_chunk_tokens, max_items=spec.max_chunk_items)
 
         call = Call(

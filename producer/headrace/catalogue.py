@@ -55,15 +55,30 @@ class Catalogue:
             raise _unable([model.spec], task, await self.specs())
         return model
 
+    async def named(self, name: str) -> Model:
+        """The named model, whatever it can do.
+
+        Raises:
+            ModelNotFound: it is not published.
+            InputError: it is no model name.
+        """
+        if not isinstance(name, str):
+            raise InputError(f"model is {name!r}: pass the name that it is served by, a str")
+        async with self._reading:
+            return await self._once(name)
+
     async def _find(self, name: str | None, task: Task) -> Model:
         # One reader at a time: the calls of a burst share what the first one reads.
         async with self._reading:
             if name is None:
                 # Settled once: which model a call uses must not change while a client lives.
                 name = self._defaults[task] = self._defaults.get(task) or await self._only_name(task)
-            if name not in self._models:
-                self._models[name] = await self._read(name)
-            return self._models[name]
+            return await self._once(name)
+
+    async def _once(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = await self._read(name)
+        return self._models[name]
 
     def forget(self, name: str) -> None:
         """Read the model anew next time: the fleet has changed it."""

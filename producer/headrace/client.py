@@ -15,6 +15,7 @@ from typing import Literal, Self, TypeAlias
 from headrace_contracts import Dtype, ModelSpec, Priority, connection, subjects
 from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
+from tokenizers import Tokenizer
 
 from headrace.batches import cut_any
 from headrace.calls import Calls
@@ -28,6 +29,7 @@ from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tena
 from headrace.published import Published
 from headrace.scores import Scores
 from headrace.texts import check_source, read_text, read_texts
+from headrace.token_ids import IdSequence, listed, read_token_ids
 
 State: TypeAlias = Literal["connected", "reconnecting", "closed"]
 
@@ -39,14 +41,20 @@ class Client:
     """
 
     def __init__(
-        self, nats: NatsClient, link: Link, client_id: str, tenant: str | None, hedging: Hedging | None
+        self,
+        nats: NatsClient,
+        link: Link,
+        client_id: str,
+        tenant: str | None,
+        hedging: Hedging | None,
+        max_call_tokens: int | None = None,
     ) -> None:
         """Use `connect`."""
         self._nats = nats
         self._link = link
         self._catalogue = Catalogue(Published(nats))
         self._exchange = Exchange(nats, link, subjects.inbox(client_id), hedging)
-        self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant)
+        self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant, max_call_tokens)
 
     @classmethod
     async def connect(
@@ -56,6 +64,7 @@ class Client:
         timeout: float = 5,
         tenant: str | None = None,
         hedging: Hedging | None = None,
+        max_call_tokens: int | None = None,
     ) -> Self:
         """Connect to a nats-server.
 
@@ -66,6 +75,8 @@ class Client:
             tenant: in whose name calls are made that do not say; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. Tenants share
                 the fleet by tokens, so that a burst of one does not hold up another. All who give none are one tenant.
             hedging: has late queries asked a second time, where a model has several shards; None has none.
+            max_call_tokens: tokens that one call may come to; a larger one raises InputError and sends nothing. None
+                sets no limit. For those who pass on what others ask for.
 
         Raises:
             InputError: `tenant` cannot stand in a header.
@@ -81,7 +92,7 @@ class Client:
             raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
         except connection.ServerTooOld as error:
             raise ConnectionFailed(str(error)) from error
-        client = cls(nats, link, client_id, tenant, hedging)
+        client = cls(nats, link, client_id, tenant, hedging, max_call_tokens)
         await client._exchange.open()
         return client
 
@@ -135,6 +146,16 @@ class Client:
     async def models(self) -> list[ModelSpec]:
         """The models that the fleet has published, by name."""
         return await self._catalogue.specs()
+
+    async def tokenizer(self, model: str) -> Tokenizer:
+        """A model's tokenizer, as calls use it: it neither truncates nor pads. It is shared, so change nothing in it.
+
+        Raises:
+            InputError: it is no model name.
+            ModelNotFound: the fleet does not serve the model.
+            ConnectionFailed: the fleet cannot be asked.
+        """
+        return (await self._catalogue.named(model)).texts.rust
 
     async def embed(  # noqa: PLR0913 - the options of a call are its public face
         self,
@@ -287,6 +308,65 @@ class Client:
             traceparent=traceparent,
         )
         return convey(cut_any(texts, batch_size), embed, in_flight)
+
+    async def embed_ids(  # noqa: PLR0913 - the options of a call are its public face
+        self,
+        token_ids: Iterable[IdSequence],
+        *,
+        model: str | None = None,
+        priority: Priority = "online",
+        dim: int | None = None,
+        dtype: Dtype | None = None,
+        normalize: bool | None = None,
+        timeout: float | None = None,
+        retries: int | None = 0,
+        strict: bool = False,
+        tenant: str | None = None,
+        traceparent: str | None = None,
+    ) -> Embeddings:
+        """Embed sequences of token ids that the model's own tokenizer made.
+
+        They run as they are: no prompt, no special token is added, and nothing is cut off.
+
+        Args:
+            token_ids: a sequence of ids a text, special tokens included; lists or NumPy arrays of int.
+            model: served name; may be left out while the fleet serves one model that embeds.
+            priority: as for `embed`.
+            dim: as for `embed`.
+            dtype: as for `embed`.
+            normalize: as for `embed`.
+            timeout: as for `embed`.
+            retries: as for `embed`.
+            strict: raise if any sequence has no vector.
+            tenant: as for `embed`.
+            traceparent: as for `embed`.
+
+        Returns:
+            [n, dim] in order, as `embed` does.
+
+        Raises:
+            InputError: an argument is wrong, a sequence is empty or longer than the model takes, or an id is not in its
+                vocabulary; nothing was sent.
+            HeadraceError: see `embed`.
+        """
+        options = EmbedOptions(
+            priority=priority,
+            dim=dim,
+            dtype=dtype,
+            normalize=normalize,
+            timeout=timeout,
+            retries=retries,
+            strict=strict,
+            tenant=tenant,
+            traceparent=traceparent,
+        )
+        sequences = listed(token_ids)
+        vectors = Embeddings.of(
+            await self._calls.run(model, options, lambda chosen: read_token_ids(sequences, chosen.spec))
+        )
+        if strict:
+            vectors.raise_errors()
+        return vectors
 
     async def score(  # noqa: PLR0913 - the options of a call are its public face
         self,

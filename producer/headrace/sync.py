@@ -22,6 +22,7 @@ from headrace.hedging import Hedging
 from headrace.options import check_count
 from headrace.scores import Scores
 from headrace.texts import check_source
+from headrace.token_ids import IdSequence
 
 T = TypeVar("T")
 
@@ -197,6 +198,38 @@ class SyncClient:
         )
         return convey_from_thread(
             cut(texts, batch_size), lambda batch: self._start(embed(batch)), self._finish, in_flight
+        )
+
+    def embed_ids(  # noqa: PLR0913 - the options of a call are its public face
+        self,
+        token_ids: Iterable[IdSequence],
+        *,
+        model: str | None = None,
+        priority: Priority = "online",
+        dim: int | None = None,
+        dtype: Dtype | None = None,
+        normalize: bool | None = None,
+        timeout: float | None = None,
+        retries: int | None = 0,
+        strict: bool = False,
+        tenant: str | None = None,
+        traceparent: str | None = None,
+    ) -> Embeddings:
+        """Embed sequences of token ids; see Client.embed_ids."""
+        return self._call(
+            self._client.embed_ids(
+                token_ids,
+                model=model,
+                priority=priority,
+                dim=dim,
+                dtype=dtype,
+                normalize=normalize,
+                timeout=timeout,
+                retries=retries,
+                strict=strict,
+                tenant=tenant,
+                traceparent=traceparent,
+            )
         )
 
     def score(  # noqa: PLR0913 - the options of a call are its public face
