@@ -39,9 +39,13 @@ def test_a_component_imports_only_what_stands_below_it(package: str) -> None:
         assert not forbidden & set(imports(path)), path
 
 
-def test_only_what_reads_a_format_of_ours_knows_the_codec_library() -> None:
+GATEWAY = PACKAGES["headrace"] / "gateway"
+
+
+def test_only_what_reads_a_format_knows_the_codec_library() -> None:
     knowing = {path for folder in PACKAGES.values() for path in folder.rglob("*.py") if "msgspec" in imports(path)}
-    assert knowing == {
+    # The gateway is made of the formats of others: its JSON.
+    assert {path for path in knowing if GATEWAY not in path.parents} == {
         PACKAGES["headrace_contracts"] / "codec.py",  # what goes over the wire
         PACKAGES["headrace_workers"] / "calibration" / "document.py",  # a file, read as strictly
     }
@@ -50,6 +54,17 @@ def test_only_what_reads_a_format_of_ours_knows_the_codec_library() -> None:
 def test_the_engine_knows_neither_nats_nor_asyncio() -> None:
     for path in PACKAGES["headrace_engine"].rglob("*.py"):
         assert not {"nats", "asyncio", "anyio"} & set(imports(path)), path
+
+
+def test_only_the_gateway_knows_http() -> None:
+    for path in PACKAGES["headrace"].rglob("*.py"):
+        assert GATEWAY in path.parents or not {"litestar", "granian", "prometheus_client"} & set(imports(path)), path
+
+
+@pytest.mark.parametrize("module", ["headrace", "headrace.cli"])
+def test_importing_the_client_or_the_command_line_never_imports_the_gateways_libraries(module: str) -> None:
+    code = f"import sys, {module}; sys.exit(bool({{'litestar', 'granian', 'prometheus_client'}} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import typer
 
 from headrace.commands.demo import demo
 from headrace.commands.embed import embed
+from headrace.commands.gateway import gateway
 from headrace.commands.models import models
 from headrace.commands.score import score
 from headrace.commands.up import up
@@ -27,7 +28,7 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for command in (up, embed, score, models, demo):
+    for command in (up, embed, score, models, gateway, demo):
         app.command()(command)
     for entry in entry_points(group="headrace.commands"):
         command = entry.load()

@@ -1,0 +1,26 @@
+"""Documents that a caller wants cut to some tokens of their own.
+
+Knows the Rust tokenizer. Does not know pairs: the client cuts them to what the model takes.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from tokenizers import Encoding, Tokenizer
+
+
+async def cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[str]:
+    """The beginnings of the texts, at most so many tokens of each; in a thread, so that the event loop goes on."""
+    return await asyncio.to_thread(_cut, texts, tokenizer, max_tokens)
+
+
+def _cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[str]:
+    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [_beginning(text, encoding, max_tokens) for text, encoding in zip(texts, encodings, strict=True)]
+
+
+def _beginning(text: str, encoding: Encoding, max_tokens: int) -> str:
+    if len(encoding) <= max_tokens:
+        return text
+    _, end = encoding.offsets[max_tokens - 1]
+    return text[:end]
