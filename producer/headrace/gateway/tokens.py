@@ -56,9 +56,13 @@ def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special
 
 def _json(text: str, encoding: Encoding) -> bytes:
     columns = (encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets)
-    tokens = [
-        Token(id_, name, True, None, None) if is_special else Token(id_, text[start:stop], False, start, stop)
-        for id_, name, is_special, (start, stop) in zip(*columns, strict=True)
-    ]
-    parts = (_encoder.encode(tokens[first : first + _SLICE])[1:-1] for first in range(0, len(tokens), _SLICE))
+    parts = []
+    for first in range(0, len(encoding), _SLICE):
+        tokens = [
+            Token(id_, name, True, None, None) if is_special else Token(id_, text[start:stop], False, start, stop)
+            for id_, name, is_special, (start, stop) in zip(
+                *(column[first : first + _SLICE] for column in columns), strict=True
+            )
+        ]
+        parts.append(_encoder.encode(tokens)[1:-1])
     return b"[" + b",".join(parts) + b"]"
