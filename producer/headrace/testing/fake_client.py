@@ -41,6 +41,7 @@ class FakeClient(Client):
         *,
         tenant: str | None = None,
         hedging: Hedging | None = None,
+        max_call_tokens: int | None = None,
         delay_s: float = 0,
     ) -> None:
         """Make a client and its fleet.
@@ -49,6 +50,7 @@ class FakeClient(Client):
             models: what the fleet serves, made by `fake_model`; None is "fake-embedder" and "fake-reranker".
             tenant: as for Client.connect.
             hedging: as for Client.connect.
+            max_call_tokens: as for Client.connect.
             delay_s: seconds of the event loop's clock from each chunk to its reply; inf for no reply at all.
 
         Raises:
@@ -59,9 +61,11 @@ class FakeClient(Client):
         vocabulary, link, client_id = Vocabulary(), Link(), secrets.token_hex(8)
         self._script = Script(delay_s)
         nats = MemoryNats(FakeWorker({spec.name: spec.dim for spec in served}, vocabulary), self._script)
-        super().__init__(nats, link, client_id, tenant, hedging)
+        super().__init__(nats, link, client_id, tenant, hedging, max_call_tokens)
         self._catalogue = Catalogue(FakePublished(served, vocabulary, nats))
-        self._calls = RecordedCalls(link, self._catalogue, self._exchange, client_id, tenant, self._script)
+        self._calls = RecordedCalls(
+            link, self._catalogue, self._exchange, client_id, tenant, max_call_tokens, script=self._script
+        )
         link.up.set()
 
     @classmethod
@@ -72,6 +76,7 @@ class FakeClient(Client):
         timeout: float = 5,
         tenant: str | None = None,
         hedging: Hedging | None = None,
+        max_call_tokens: int | None = None,
     ) -> Self:
         """A client of a fleet of its own, for code that connects by itself.
 
@@ -80,9 +85,10 @@ class FakeClient(Client):
             timeout: not looked at.
             tenant: as for Client.connect.
             hedging: as for Client.connect.
+            max_call_tokens: as for Client.connect.
         """
         del url, timeout
-        return cls(tenant=tenant, hedging=hedging)
+        return cls(tenant=tenant, hedging=hedging, max_call_tokens=max_call_tokens)
 
     @property
     def calls(self) -> list[RecordedCall]:

@@ -29,9 +29,11 @@ class RecordedCalls(Calls):
         exchange: Exchange,
         client_id: str,
         tenant: str | None,
+        max_tokens: int | None,
+        *,
         script: Script,
     ) -> None:
-        super().__init__(link, catalogue, exchange, client_id, tenant)
+        super().__init__(link, catalogue, exchange, client_id, tenant, max_tokens)
         self._script = script
         self._is_open = False
 
