@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from headrace import Client, InputError, SyncClient
+from headrace.testing import FakeClient
 from headrace.token_ids import listed, read_token_ids
 
 from .specs import scorer
@@ -88,3 +89,11 @@ async def test_a_call_may_be_bounded_in_tokens(fleet: str) -> None:
             await client.embed(["a mill"] * 3)
         with pytest.raises(InputError, match="at most 10"):
             await client.embed_ids([[101] * 6] * 2)
+
+
+async def test_a_fake_client_takes_ids_and_bounds_calls_as_the_real_one_does() -> None:
+    async with FakeClient(max_call_tokens=6) as client:
+        ids = (await client.tokenizer("fake-embedder")).encode("down the race").ids
+        np.testing.assert_array_equal((await client.embed_ids([ids]))[0], await client.embed("down the race"))
+        with pytest.raises(InputError, match="at most 6"):
+            await client.embed_ids([ids] * 2)
