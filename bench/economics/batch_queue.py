@@ -154,7 +154,7 @@ class Queue:
             first=first,
             chunks=chunks,
         )
-        return await processes.ask("publisher", plan, float)
+        return await processes.ask("economics.publisher", plan, float)
 
     async def depth(self) -> int:
         """Chunks that were not taken out, those in the hands of workers among them."""

@@ -47,7 +47,7 @@ async def measure(plan: Plan) -> list[float]:
     Threads that wait for others sleep here: what they would burn by spinning is no need of the engine's, and would make
     anything look cheap beside it.
     """
-    return await processes.ask("engine_cpu", plan, list[float], {"OMP_WAIT_POLICY": "passive"})
+    return await processes.ask("economics.engine_cpu", plan, list[float], {"OMP_WAIT_POLICY": "passive"})
 
 
 def run(plan: Plan) -> list[float]:

@@ -96,8 +96,8 @@ async def measure(
     with local.server() as server, processes.null_worker(model, server.url, *limit) as worker:
         pids = {"broker": (server.process.pid,), "worker": (worker.pid,)}
         plan = Plan(url=server.url, pids=pids, loads=tuple(case.load for case in cases))
-        ran = await processes.ask("client", plan, list[Ran])
-        bare_ms = await processes.ask("bare", _bare(server.url, cases), list[float])
+        ran = await processes.ask("economics.client", plan, list[Ran])
+        bare_ms = await processes.ask("economics.bare", _bare(server.url, cases), list[float])
     found = zip(cases, ran, engine_cpu_s_per_token, strict=True)
     return (_floor(bare_ms), *(case.found(one, alone) for case, one, alone in found))
 

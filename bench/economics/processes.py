@@ -1,4 +1,4 @@
-"""Processes that run modules of this folder: started for a while, and ended whatever happens.
+"""Processes that run modules of bench/: started for a while, and ended whatever happens.
 
 It knows how they are started, how they say that they are ready, and that some are asked by JSON. It does not know what
 they do. Each has a session of its own, so that Ctrl-C reaches the parent alone.
@@ -29,7 +29,7 @@ async def ask(module: str, plan: object, kind: type[T], environment: Mapping[str
     """Run a module that reads a plan from its standard input and writes what it found to its standard output.
 
     Args:
-        module: Its name in this folder.
+        module: Its name, from bench/.
         plan: A dataclass, sent as JSON.
         kind: What the answer is read as.
         environment: Variables besides those of this process.
@@ -51,7 +51,7 @@ async def ask(module: str, plan: object, kind: type[T], environment: Mapping[str
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise ProcessFailed(f"economics.{module} ended with exit code {process.returncode}: it said why above")
+        raise ProcessFailed(f"{module} ended with exit code {process.returncode}: it said why above")
     return msgspec.json.decode(answer, type=kind)
 
 
@@ -81,7 +81,7 @@ def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Pop
     with os.fdopen(reader, "rb", buffering=0) as ready:
         try:
             process = subprocess.Popen(
-                [*_command("null_worker"), model, "--nats", url, "--ready-fd", str(writer), *options],
+                [*_command("economics.null_worker"), model, "--nats", url, "--ready-fd", str(writer), *options],
                 pass_fds=(writer,),
                 env=_environment(),
                 start_new_session=True,
@@ -97,7 +97,7 @@ def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Pop
 
 
 def _command(module: str) -> list[str]:
-    return [sys.executable, "-m", f"economics.{module}"]
+    return [sys.executable, "-m", module]
 
 
 def _environment() -> dict[str, str]:

@@ -72,7 +72,7 @@ async def test_the_engine_alone_costs_processor_time_for_each_shape(model: str) 
 async def test_a_process_that_fails_is_told_by_name() -> None:
     nobody = Plan(url="nats://127.0.0.1:1", pids={}, loads=())
     with pytest.raises(processes.ProcessFailed, match=r"economics\.client ended with exit code 1"):
-        await processes.ask("client", nobody, list[object])
+        await processes.ask("economics.client", nobody, list[object])
 
 
 def test_a_null_worker_that_cannot_start_is_told_and_leaves_no_process(model: str) -> None:
