@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import torch
+from contenders import DTYPES, Dtype
 from headrace_engine import EngineConfig
 from headrace_engine.precision import compute_dtype
 from machine import Machine
@@ -51,6 +53,7 @@ class Flags:
         amount: Of time.
         deadline_s: Of online calls under stress.
         split: Whether the worker has cores of its own.
+        dtype: That the worker computes in.
         options: Flags of the worker.
         out: File to write.
     """
@@ -60,6 +63,7 @@ class Flags:
     amount: Amount
     deadline_s: float
     split: bool
+    dtype: Dtype | Literal["auto"]
     options: tuple[str, ...]
     out: Path | None
 
@@ -78,17 +82,18 @@ class Flags:
         parser.add_argument("--quick", action="store_true", help="a few seconds of each part, and no verdicts")
         parser.add_argument("--shared", action="store_true", help="let the worker share its cores with all else")
         parser.add_argument("--step-tokens", type=int, help="tokens of one step (as headrace worker)")
-        parser.add_argument("--dtype", help="that the worker computes in (as headrace worker)")
+        parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="of the worker (%(default)s)")
         parser.add_argument("--out", type=Path, help="file to write, JSON")
         found = parser.parse_args(arguments)
-        given = {"--step-tokens": found.step_tokens, "--dtype": found.dtype}
+        step = () if found.step_tokens is None else ("--step-tokens", str(found.step_tokens))
         return cls(
             model=found.model,
             parts=tuple(part for part in PARTS if part in found.parts),
             amount=Amount.quick() if found.quick else Amount.of(found.seconds),
             deadline_s=found.deadline,
             split=not found.shared,
-            options=tuple(word for flag, value in given.items() if value is not None for word in (flag, str(value))),
+            dtype=found.dtype,
+            options=("--dtype", found.dtype, *step),
             out=found.out,
         )
 
@@ -101,8 +106,22 @@ def _seconds(text: str) -> float:
 
 
 async def measure(ground: Ground, parts: Sequence[str]) -> list[Finding]:
-    """Run parts, one after the other."""
-    return [await PARTS[part](ground) for part in parts]
+    """Run parts, one after the other; one that breaks takes none of the others along."""
+    findings = []
+    for part in parts:
+        try:
+            findings.append(await PARTS[part](ground))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
+            _say(f"{part} broke: {error!r}")
+            findings.append(Finding(part=part, what="was not finished", broke=_reason(error)))
+    return findings
+
+
+def _reason(error: BaseException) -> str:
+    """Its words, or those of the first of a group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or repr(error)
 
 
 def save(file: Path, machine: Machine, flags: Flags, cores: Cores, findings: Sequence[Finding]) -> None:
@@ -125,10 +144,10 @@ def save(file: Path, machine: Machine, flags: Flags, cores: Cores, findings: Seq
 
 def main() -> None:
     """Measure, show, save; the exit code is 1 if a verdict fails."""
-    flags, cores = Flags.parse(), None
+    flags = Flags.parse()
     cores = Cores.here(split=flags.split)
-    dtype = str(compute_dtype(EngineConfig(threads=len(cores.device)), torch.device("cpu"))).removeprefix("torch.")
-    machine = Machine.here(dtype)
+    config = EngineConfig(dtype=flags.dtype, threads=len(cores.device))
+    machine = Machine.here(str(compute_dtype(config, torch.device("cpu"))).removeprefix("torch."))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as work, on(cores.others):
         model = prepare(flags.model, Path(work), _MAX_LENGTH).embedder
         ground = Ground(

@@ -5,8 +5,6 @@ Pure.
 
 from dataclasses import dataclass
 
-_QUICK_S = 2.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amount:
@@ -19,6 +17,7 @@ class Amount:
         after_s: To look for the recovery in.
         phase_s: Of a phase of the other parts.
         ready_s: For the processes of a phase to start in.
+        build_up_s: For a heavy load to fill what can be filled, before it is looked at.
         is_quick: Whether it only shows that all works: its numbers are no basis for verdicts.
     """
 
@@ -28,10 +27,11 @@ class Amount:
     after_s: float
     phase_s: float
     ready_s: float = 2.5
+    build_up_s: float = 2.0
     is_quick: bool = False
 
     @classmethod
-    def of(cls, seconds: float, *, is_quick: bool = False) -> "Amount":
+    def of(cls, seconds: float) -> "Amount":
         """All phases by that of the overload."""
         return cls(
             overload_s=seconds,
@@ -39,10 +39,18 @@ class Amount:
             idle_s=max(2.0, seconds / 6),
             after_s=max(4.0, min(10.0, seconds / 6)),
             phase_s=seconds / 3,
-            is_quick=is_quick,
         )
 
     @classmethod
     def quick(cls) -> "Amount":
-        """A few seconds in all."""
-        return cls.of(_QUICK_S, is_quick=True)
+        """A second or so of each phase."""
+        return cls(
+            overload_s=1.0,
+            capacity_s=0.6,
+            idle_s=1.0,
+            after_s=1.5,
+            phase_s=0.6,
+            ready_s=1.2,
+            build_up_s=0.4,
+            is_quick=True,
+        )

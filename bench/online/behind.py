@@ -6,7 +6,7 @@ large.py know what is heavy.
 
 from dataclasses import dataclass, replace
 
-from online.call import Call, begun, took_ms
+from online.call import Call, ended, took_ms
 from online.finding import Figure, Finding, Verdict, p50_ms, p99_ms
 from online.ground import Ground, run
 from online.plan import Loop, Plan, When
@@ -14,7 +14,6 @@ from online.tally import Tally
 
 _RATE = 20.0
 _MORE_MS = 5.0
-_FIRST_S = 1.0  # in which the heavy load builds up before the query's caller comes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +23,14 @@ class Seen:
     Attributes:
         idle: Queries with the fleet to themselves.
         beside: Queries beside the heavy load.
-        heavy: Calls of the heavy load that were made meanwhile.
-        seconds: Of the second phase.
+        heavy: Calls of the heavy load.
+        when: That came.
     """
 
     idle: list[Call]
     beside: list[Call]
     heavy: list[Call]
-    seconds: float
+    when: When
 
 
 async def measure(ground: Ground, heavy: Plan, say: str) -> Seen:
@@ -49,14 +48,15 @@ async def measure(ground: Ground, heavy: Plan, say: str) -> Seen:
         ground.say(f"{say}: the query alone")
         (idle,) = await run(replace(query, when=ground.soon(ground.amount.phase_s)))
         ground.say(f"{say}: the query beside it")
-        when = ground.soon(ground.amount.phase_s, after_s=_FIRST_S)
-        wider = When(begin_s=when.begin_s - _FIRST_S, seconds=when.seconds + _FIRST_S)
+        first_s = ground.amount.build_up_s
+        when = ground.soon(ground.amount.phase_s, after_s=first_s)
+        wider = When(begin_s=when.begin_s - first_s, seconds=when.seconds + first_s)
         beside, loaded = await run(replace(query, when=when), replace(heavy, url=fleet.url, when=wider))
         return Seen(
             idle=list(idle.calls),
             beside=list(beside.calls),
-            heavy=begun(loaded.calls, wider.begin_s, wider.end_s),
-            seconds=wider.seconds,
+            heavy=list(loaded.calls),
+            when=wider,
         )
 
 
@@ -70,8 +70,9 @@ def finding(part: str, what: str, seen: Seen) -> Finding:
     """
     # A call says which of its steps took longest: with several steps to a call, that is a full one.
     step_ms = p50_ms([call.run_ms for call in seen.heavy if call.kind == "answered"])
+    own_ms = [call.run_ms for call in seen.beside if call.kind == "answered"]
     idle_ms = p99_ms(took_ms(seen.idle, "answered"))
-    tally = Tally.of(seen.beside)
+    tally, done = Tally.of(seen.beside), Tally.of(ended(seen.heavy, seen.when.begin_s, seen.when.end_s))
     return Finding(
         part=part,
         what=what,
@@ -79,7 +80,8 @@ def finding(part: str, what: str, seen: Seen) -> Finding:
             *Figure.spread("query alone", took_ms(seen.idle, "answered")),
             *Figure.spread("query beside it", took_ms(seen.beside, "answered")),
             Figure(what="a full step", value=step_ms, unit="ms"),
-            Figure(what="heavy load, answered", value=Tally.of(seen.heavy).tokens / seen.seconds, unit="tokens/s"),
+            Figure(what="step that the query ran in, p50", value=p50_ms(own_ms), unit="ms"),
+            Figure(what="heavy load, answered", value=done.tokens / seen.when.seconds, unit="tokens/s"),
         ],
         verdicts=[
             Verdict(

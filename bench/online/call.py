@@ -1,6 +1,6 @@
 """One call as its caller saw it, and what can be said of many.
 
-Pure. It knows the four ends of a call. Times are of time.perf_counter, which is one clock for all processes of a machine.
+Pure. It knows the four ends of a call. Times are of time.perf_counter, one clock for all processes of a machine.
 """
 
 from collections.abc import Iterable

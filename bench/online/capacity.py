@@ -1,7 +1,7 @@
 """What a fleet can do: the most tokens a second that it answers, by whatever number of callers.
 
-It knows closed loops, in which nothing queues that a caller does not wait for. Rungs with more callers fill larger steps;
-the best rung counts, so that an overload is not praised for steps that a few callers cannot fill.
+It knows closed loops, in which nothing queues that a caller does not wait for. Rungs with more callers fill larger
+steps; the best rung counts, so that an overload is not praised for steps that a few callers cannot fill.
 """
 
 from dataclasses import dataclass
@@ -52,15 +52,17 @@ async def measure(ground: Ground, fleet: Fleet, texts: list[list[str]]) -> Capac
     Raises:
         RuntimeError: None of them was answered anything.
     """
-    rungs = [await _rung(ground, fleet, texts, callers) for callers in RUNGS]
+    callers = RUNGS[:1] if ground.amount.is_quick else RUNGS
+    seconds = ground.amount.capacity_s / len(callers)
+    rungs = [await _rung(ground, fleet, texts, number, seconds) for number in callers]
     best = max(rungs, key=lambda rung: rung.tokens_per_s)
     if not best.tokens_per_s:
         raise RuntimeError("the fleet answered nothing while its capacity was measured: see the worker's log")
     return best
 
 
-async def _rung(ground: Ground, fleet: Fleet, texts: list[list[str]], callers: int) -> Capacity:
-    when = ground.soon(ground.amount.capacity_s / len(RUNGS))
+async def _rung(ground: Ground, fleet: Fleet, texts: list[list[str]], callers: int, seconds: float) -> Capacity:
+    when = ground.soon(seconds)
     plans = [
         Plan(
             url=fleet.url,

@@ -1,7 +1,7 @@
 """Who computes where: the worker on cores of its own, as a device would be, and all else on the others.
 
-It knows affinities, which children inherit. On a single core, and where a system has no affinities, all share what there
-is.
+It knows affinities, which children inherit. On a single core, and where a system has no affinities, all share what
+there is.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Makes calls at the moments that a loop says, and keeps what became of them.
 
-It knows the clock and the two kinds of loops. What a call is it is told. A caller of an open loop that falls behind makes
-what is due at once, and each call says how late it was.
+It knows the clock and the two kinds of loops. What a call is it is told. An open loop that falls behind makes what is
+due at once, and each call says how late it was.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Two tenants: one asks for several times what the fleet can do, the other for little.
 
-It knows both loads. The client is told tenants where it knows them; where it does not, this shows what one caller can do
-to another.
+It knows both loads. The client is told tenants where it knows them; where it does not, this shows what one caller can
+do to another.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from online.tally import Tally
 
 TIMES = 4
 _RATE = 20.0
-_FIRST_S = 2.0  # in which the burst fills what can be filled
 _SUCCESS = 0.99
 _DEADLINE_SHARE = 0.25  # of its deadline: what the p99 of the modest tenant may be
 
@@ -40,12 +39,13 @@ async def measure(ground: Ground) -> Finding:
         (alone,) = await run(modest)
         rate = TIMES * can.calls_per_s
         ground.say(f"fairness: beside one that asks for {TIMES} × what the fleet can do")
-        when = ground.soon(ground.amount.phase_s, after_s=_FIRST_S)
+        first_s = ground.amount.build_up_s
+        when = ground.soon(ground.amount.phase_s, after_s=first_s)
         burst = Plan(
             url=fleet.url,
             texts=passages,
             loop=Loop(rate=rate, seed=8),
-            when=When(begin_s=when.begin_s - _FIRST_S, seconds=when.seconds + _FIRST_S),
+            when=When(begin_s=when.begin_s - first_s, seconds=when.seconds + first_s),
             timeout_s=ground.deadline_s,
             tenant="burst",
             stands_for_many=True,

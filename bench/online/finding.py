@@ -82,7 +82,8 @@ class Finding:
         verdicts: On them.
         series: Numbers over time, by name.
         notes: What a reader must know of this run.
-        not_run: Why it was not measured; empty if it was.
+        not_run: Why it was left out; empty if it was not.
+        broke: What ended it before its time; empty if nothing did.
     """
 
     part: str
@@ -92,8 +93,9 @@ class Finding:
     series: Mapping[str, Sequence[float]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     not_run: str = ""
+    broke: str = ""
 
     @property
     def fails(self) -> bool:
-        """Whether a verdict does not hold. A part that was not run fails none."""
-        return not all(verdict.holds for verdict in self.verdicts)
+        """Whether it broke, or a verdict does not hold. A part that was left out fails none."""
+        return bool(self.broke) or not all(verdict.holds for verdict in self.verdicts)

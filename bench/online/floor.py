@@ -17,7 +17,6 @@ _TOLERANCE = 0.8  # of the floor: a few calls more or less at the ends of the me
 _ONLINE = 0.5
 _ONLINE_CALLERS = 64  # with a passage each: more than two steps
 _BATCH_TEXTS, _BATCH_CALLERS = 4, 48  # small calls, so that few of them lie across an end
-_FIRST_S = 2.0
 
 
 async def measure(ground: Ground) -> Finding:
@@ -25,26 +24,30 @@ async def measure(ground: Ground) -> Finding:
     with ground.fleet() as fleet:
         await fleet.warm_up(ground.short()[0][0])
         ground.say("floor: both classes with more than the fleet can do")
-        when = ground.soon(ground.amount.phase_s + _FIRST_S)
+        first_s = ground.amount.build_up_s
+        when = ground.soon(first_s + ground.amount.phase_s)
         online = Plan(
             url=fleet.url, texts=ground.passages(), loop=Loop(callers=_ONLINE_CALLERS), when=when, tenant="online"
         )
         batch = replace(mix.batch(ground, _BATCH_TEXTS, _BATCH_CALLERS), url=fleet.url, when=when)
         of_online, of_batch = await run(online, batch)
-    return finding(list(of_online.calls), list(of_batch.calls), when)
+    return finding(
+        list(of_online.calls),
+        list(of_batch.calls),
+        When(begin_s=when.begin_s + first_s, seconds=when.seconds - first_s),
+    )
 
 
 def finding(online: list[Call], batch: list[Call], when: When) -> Finding:
-    """What it comes to, once both have been there for a while.
+    """What it comes to.
 
     Args:
         online: Calls of the online class.
         batch: Calls of the batch class.
-        when: Both were made.
+        when: Both had been there for a while.
     """
-    first_s = when.begin_s + _FIRST_S
     tokens = {
-        name: Tally.of(ended(calls, first_s, when.end_s)).tokens / (when.seconds - _FIRST_S)
+        name: Tally.of(ended(calls, when.begin_s, when.end_s)).tokens / when.seconds
         for name, calls in (("online", online), ("batch", batch))
     }
     together = sum(tokens.values())

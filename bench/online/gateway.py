@@ -1,8 +1,8 @@
 """What the HTTP gateway adds to a call, and whether a large request holds up those that only ask whether it lives.
 
-Both ways are measured on one fleet, whose engine answers at once, with the same texts, taking turns. Sixteen callers make
-a pause between two calls, so that no process waits for a core: where they do not, all cores are full, and what is measured
-is by how much a call costs more processor time, sixteen times over; that is shown too, and not judged.
+Both ways are measured on one fleet, whose engine answers at once, with the same texts, taking turns. Sixteen callers
+make a pause between two calls, so that no process waits for a core: where they do not, all cores are full, and what is
+measured is how much more processor time a call costs, sixteen times over; that is shown too, and not judged.
 """
 
 import asyncio

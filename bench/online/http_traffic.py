@@ -1,7 +1,7 @@
 """`python -m online.http_traffic`: a process of callers that speak HTTP/1.1 on connections that are kept.
 
-It knows as much of HTTP as a server needs to be asked and understood, on asyncio's own streams: a client library for all
-cases takes longer than the gateway that is measured. It does not know what is asked.
+It knows as much of HTTP as a server needs to be asked and understood, on asyncio's own streams: a client library for
+all cases takes longer than the gateway that is measured. It does not know what is asked.
 """
 
 import asyncio

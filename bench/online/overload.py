@@ -4,14 +4,14 @@ Whether the fleet goes on answering as much as it can, in time, and tells the ot
 whether each call is accounted for; and how soon a light load is served as before once the overload is over.
 
 What is compared. Capacity is the best that closed loops get out of the same fleet, by the same processes that make the
-overload, on the same cores: the worker has cores of its own, as a device would, and nats-server and all callers share the
-others (cores.py), so that callers who are busy take nothing from the worker, and the two phases differ in the arrivals
+overload, on the same cores: the worker has cores of its own, as a device would, and nats-server and all callers share
+the others (cores.py), so that busy callers take nothing from the worker, and the two phases differ in the arrivals
 alone. Were all on the same cores, the overload would be measured against a worker that it robs.
 
 Callers are the client library, from token ids on: texts are tokenised beforehand, and a connection stands for many
-clients. Three calls of four are a query, the fourth is a passage: queries alone would be so many, five times over, that
-Python could not offer them on the cores that are left. Where it cannot nevertheless, the rate that was offered says so, and
-is judged, too.
+clients. Three calls of four are a query, the fourth is a passage: of queries alone there would be so many, five times
+over, that Python could not offer them on the cores that are left. Where it cannot nevertheless, the rate that was
+offered says so, and is judged, too.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from economics.meter import Reading
 from online import capacity, recovery
 from online.call import Call, begun, ended, took_ms
 from online.capacity import Capacity
-from online.fleet import Fleet
 from online.finding import Figure, Finding, Verdict, p99_ms
+from online.fleet import Fleet
 from online.ground import Ground, run, until
 from online.memory import Memory, allowed, thirds
 from online.plan import Loop, Plan, Ran, When
@@ -141,7 +141,10 @@ def finding(seen: Measured) -> Finding:
     recovery_figures, recovery_verdicts = _recovery(seen)
     return Finding(
         part="overload",
-        what=f"{TIMES} × capacity, three queries to a passage, for {seen.when.seconds:g} s, a deadline of {seen.deadline_s:g} s on each",
+        what=(
+            f"{TIMES} × capacity for {seen.when.seconds:g} s, three queries to a passage, "
+            f"each with a deadline of {seen.deadline_s:g} s"
+        ),
         figures=[
             *figures,
             *(Figure(what=name, value=getattr(tally, name), unit="calls") for name in books),

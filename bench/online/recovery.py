@@ -5,6 +5,7 @@ worst window while the fleet was idle, so that what is noise on an idle machine 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def recovered_after_s(after: Sequence[Sequence[Call]], bound_ms: float) -> float
         bound_ms: What p99 may be.
     """
     good = [bool(window) and _is_good(window, bound_ms) for window in after]
-    for index, both in enumerate(zip(good, good[1:], strict=False)):
+    for index, both in enumerate(pairwise(good)):
         if all(both):
             return index * WINDOW_S
     return None

@@ -21,6 +21,8 @@ def report(machine: Machine, cores: Cores, findings: Sequence[Finding], *, is_qu
         yield Text(f"\n{finding.part}: {finding.what}", style="bold")
         if finding.not_run:
             yield Text(f"not run: {finding.not_run}", style="yellow")
+        elif finding.broke:
+            yield Text(f"broken off: {finding.broke}", style="bold red")
         else:
             yield Group(_figures(finding.figures), _verdicts(finding.verdicts, is_quick=is_quick))
         yield from (Text(note, style="red") for note in finding.notes)
