@@ -9,7 +9,8 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -160,7 +161,8 @@ def main() -> None:
             say=_say,
         )
         try:
-            findings = asyncio.run(measure(ground, flags.parts))
+            with ground.fleet() if flags.amount.is_quick else nullcontext() as shared:
+                findings = asyncio.run(measure(replace(ground, shared=shared), flags.parts))
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
     console = Console(width=_WIDTH, highlight=False)

@@ -44,6 +44,11 @@ class Cores:
         return cls.of(range(os.cpu_count() or 1), split=False)
 
     @property
+    def all(self) -> tuple[int, ...]:
+        """Of both sides."""
+        return tuple(sorted({*self.device, *self.others}))
+
+    @property
     def are_split(self) -> bool:
         """Whether no core is on both sides."""
         return not set(self.device) & set(self.others)

@@ -88,16 +88,11 @@ def fleet(model: Path, cores: Cores, *options: str) -> Iterator[Fleet]:
 
 
 @contextmanager
-def null_fleet(model: Path, cores: Cores) -> Iterator[Fleet]:
-    """The same with an engine that answers at once, so that the message path is all there is.
+def null_fleet(model: Path) -> Iterator[Fleet]:
+    """The same with an engine that answers at once, so that the message path is all there is, on any core.
 
     Args:
         model: Directory.
-        cores: Who computes where.
     """
-    with ExitStack() as stack:
-        with on(cores.others):
-            server = stack.enter_context(local.server())
-        with on(cores.device):
-            process = stack.enter_context(processes.null_worker(str(model), server.url))
+    with local.server() as server, processes.null_worker(str(model), server.url) as process:
         yield Fleet(url=server.url, server_pid=server.process.pid, worker_pid=process.pid)

@@ -6,7 +6,7 @@ It knows how to have clients' processes run. It does not know what is measured.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Ground:
         deadline_s: Of online calls under stress.
         options: Flags of the worker.
         say: Told what happens.
+        shared: A fleet for all parts.
     """
 
     model: Path
@@ -44,14 +45,17 @@ class Ground:
     deadline_s: float
     options: tuple[str, ...]
     say: Callable[[str], None]
+    shared: Fleet | None = None
 
     def fleet(self) -> AbstractContextManager[Fleet]:
-        """One of its own for a part, so that none finds what another left."""
+        """One of its own for a part, so that none finds what another left; in a quick run the one that all share."""
+        if self.shared is not None:
+            return nullcontext(self.shared)
         return fleet.fleet(self.model, self.cores, *self.options)
 
     def null_fleet(self) -> AbstractContextManager[Fleet]:
         """One whose engine answers at once."""
-        return fleet.null_fleet(self.model, self.cores)
+        return fleet.null_fleet(self.model)
 
     def queries(self) -> list[list[str]]:
         """Calls of one query each, their lengths as people's are."""

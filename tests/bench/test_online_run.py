@@ -7,6 +7,7 @@ from pathlib import Path
 import online_run
 import psutil
 import pytest
+from economics.processes import ProcessFailed
 from headrace import Client
 from headrace.options import EmbedOptions
 from online import gateway_process
@@ -71,7 +72,7 @@ async def test_a_gateway_that_cannot_start_is_told_and_leaves_no_process() -> No
     before = set(psutil.Process().children())
     if await gateway_process.is_there():
         pytest.skip("there is a gateway, which waits for its nats-server")
-    with pytest.raises(gateway_process.ProcessFailed, match="before it was ready"):
+    with pytest.raises(ProcessFailed, match="before it was ready"):
         async with gateway_process.running("nats://127.0.0.1:1"):
             pytest.fail("there is no gateway")
     assert set(psutil.Process().children()) == before
