@@ -16,6 +16,7 @@ from online.call import Call, Kind
 from online.plan import Loop, Ran, When
 
 _MAX_ERRORS = 5
+_COME_BACK_S = 0.05  # a caller who waits for his answers does not ask again at once when he is told to come back later
 
 End = tuple[Kind, int, float]
 """How a call ended, its tokens, and the longest step in ms that any of it ran in."""
@@ -66,9 +67,10 @@ class Driver:
             now_s = time.perf_counter()
             if now_s >= when.end_s:
                 return
-            await self._call(now_s)
+            if await self._call(now_s) == "refused":
+                await asyncio.sleep(_COME_BACK_S)
 
-    async def _call(self, due_s: float) -> None:
+    async def _call(self, due_s: float) -> Kind:
         number, began_s = next(self._numbers), time.perf_counter()
         kind: Kind
         try:
@@ -79,3 +81,4 @@ class Driver:
                 self._errors.append(repr(error))
         took_ms = (time.perf_counter() - began_s) * 1000
         self._calls.append(Call(began_s, (began_s - due_s) * 1000, took_ms, kind, tokens, run_ms))
+        return kind
