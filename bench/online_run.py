@@ -111,11 +111,18 @@ async def measure(ground: Ground, parts: Sequence[str]) -> list[Finding]:
     findings = []
     for part in parts:
         try:
-            findings.append(await PARTS[part](ground))
+            async with asyncio.timeout(ground.amount.part_s):
+                findings.append(await PARTS[part](ground))
+        except TimeoutError:
+            findings.append(_broken(part, f"it was not done after {ground.amount.part_s:g} s"))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
-            _say(f"{part} broke: {error!r}")
-            findings.append(Finding(part=part, what="was not finished", broke=_reason(error)))
+            findings.append(_broken(part, _reason(error)))
     return findings
+
+
+def _broken(part: str, reason: str) -> Finding:
+    _say(f"{part} broke: {reason}")
+    return Finding(part=part, what="was not finished", broke=reason)
 
 
 def _reason(error: BaseException) -> str:

@@ -30,6 +30,11 @@ class Amount:
     build_up_s: float = 2.0
     is_quick: bool = False
 
+    @property
+    def part_s(self) -> float:
+        """What no part needs, on however slow a machine: one that takes so long has hung."""
+        return 180 + 3 * (self.overload_s + self.capacity_s + self.idle_s + self.after_s + self.phase_s)
+
     @classmethod
     def of(cls, seconds: float) -> "Amount":
         """All phases by that of the overload."""

@@ -10,7 +10,7 @@ from online.plan import Loop, Plan, When
 
 TOKENS = 25_000
 _LENGTH = 250
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 60.0
 
 
 async def measure(ground: Ground) -> Finding:

@@ -9,7 +9,7 @@ from online.ground import Ground
 from online.plan import Loop, Plan, When
 
 _TEXTS, _CALLERS = 32, 6  # of a call, and such calls: more tokens than a worker takes in hand
-_TIMEOUT_S = 600.0
+_TIMEOUT_S = 60.0
 
 
 async def measure(ground: Ground) -> Finding:

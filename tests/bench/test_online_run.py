@@ -1,5 +1,6 @@
 """The command for online traffic: flags choose, and a quick run of all parts meets real processes."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -11,7 +12,12 @@ from economics.processes import ProcessFailed
 from headrace import Client
 from headrace.options import EmbedOptions
 from online import gateway_process
+from online.amount import Amount
+from online.cores import Cores
+from online.finding import Finding
+from online.ground import Ground
 from online.traffic import of_tenant
+from workloads import Texts
 
 BENCH = Path(online_run.__file__).parent
 
@@ -74,3 +80,32 @@ async def test_a_gateway_that_cannot_start_is_told_and_leaves_no_process() -> No
         async with gateway_process.running("nats://127.0.0.1:1"):
             pytest.fail("there is no nats-server")
     assert set(psutil.Process().children()) == before
+
+
+def ground(tmp_path: Path, amount: Amount) -> Ground:
+    """Of parts that need nothing."""
+    cores, texts = Cores((0,), (0,)), Texts.__new__(Texts)
+    return Ground(model=tmp_path, texts=texts, cores=cores, amount=amount, deadline_s=2, options=(), say=lambda _: None)
+
+
+async def test_a_part_that_breaks_or_hangs_is_told_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def good(_: Ground) -> Finding:
+        return Finding(part="floor", what="is done")
+
+    async def bad(_: Ground) -> Finding:
+        raise ExceptionGroup("of tasks", [ProcessFailed("online.traffic ended with exit code 1")])
+
+    async def endless(_: Ground) -> Finding:
+        await asyncio.Event().wait()
+        raise AssertionError("This is a bug")
+
+    monkeypatch.setattr(online_run, "PARTS", {"overload": bad, "mix": endless, "floor": good})
+    monkeypatch.setattr(Amount, "part_s", 0.05)
+    broken, hung, done = await online_run.measure(ground(tmp_path, Amount.quick()), ["overload", "mix", "floor"])
+    assert broken.broke == "online.traffic ended with exit code 1"
+    assert hung.broke == "it was not done after 0.05 s"
+    assert broken.fails
+    assert hung.fails
+    assert done.what == "is done"
