@@ -66,6 +66,11 @@ def p99_ms(durations_ms: Sequence[float]) -> float:
     return Spread.of(durations_ms).p99_ms if durations_ms else math.nan
 
 
+def p90_ms(durations_ms: Sequence[float]) -> float:
+    """What nine of ten do not exceed, likewise."""
+    return Spread.of(durations_ms).p90_ms if durations_ms else math.nan
+
+
 def p50_ms(durations_ms: Sequence[float]) -> float:
     """The median likewise."""
     return Spread.of(durations_ms).p50_ms if durations_ms else math.nan

@@ -26,9 +26,7 @@ async def measure(ground: Ground) -> Finding:
         ground.say("floor: both classes with more than the fleet can do")
         first_s = ground.amount.build_up_s
         when = ground.soon(first_s + ground.amount.phase_s)
-        online = Plan(
-            url=fleet.url, texts=ground.passages(), loop=Loop(callers=_ONLINE_CALLERS), when=when, tenant="online"
-        )
+        online = Plan(url=fleet.url, texts=ground.passages(), loop=Loop(callers=_ONLINE_CALLERS), when=when)
         batch = replace(mix.batch(ground, _BATCH_TEXTS, _BATCH_CALLERS), url=fleet.url, when=when)
         of_online, of_batch = await run(online, batch)
     return finding(

@@ -22,7 +22,6 @@ async def measure(ground: Ground) -> Finding:
         loop=Loop(callers=1),
         when=When(begin_s=0, seconds=0),
         timeout_s=_TIMEOUT_S,
-        tenant="large",
     )
     seen = await behind.measure(ground, heavy, "large")
     what = f"a query of ten tokens, alone and beside online requests of {TOKENS:,} tokens, one after the other"

@@ -34,5 +34,4 @@ def batch(ground: Ground, texts: int, callers: int) -> Plan:
         when=When(begin_s=0, seconds=0),
         priority="batch",
         timeout_s=_TIMEOUT_S,
-        tenant="batch",
     )

@@ -115,7 +115,6 @@ def _heavy(ground: Ground, fleet: Fleet, when: When, rate: float, calls: list[li
         loop=Loop(rate=rate, seed=number),
         when=when,
         timeout_s=ground.deadline_s,
-        tenant="heavy",
         stands_for_many=True,
     )
 
@@ -127,7 +126,6 @@ def _light(ground: Ground, fleet: Fleet, when: When) -> Plan:
         loop=Loop(rate=_LIGHT_RATE, seed=9),
         when=when,
         timeout_s=ground.deadline_s,
-        tenant="light",
     )
 
 
