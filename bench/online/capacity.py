@@ -4,11 +4,12 @@ It knows closed loops, in which nothing queues that a caller does not wait for. 
 steps; the best rung counts, so that an overload is not praised for steps that a few callers cannot fill.
 """
 
+import asyncio
 from dataclasses import dataclass
 
 from online.call import Call, ended
 from online.fleet import Fleet
-from online.ground import Ground, run
+from online.ground import Ground, run, until
 from online.plan import Loop, Plan
 from online.tally import Tally
 
@@ -26,15 +27,20 @@ class Capacity:
         tokens_per_s: Answered, by the best rung.
         callers: Of the best rung.
         client_cores: Cores that the callers kept busy meanwhile.
+        worker_cores: Cores that the worker kept busy meanwhile: fewer than in an overload, where something else on the
+            machine had them.
     """
 
     calls_per_s: float
     tokens_per_s: float
     callers: int
     client_cores: float
+    worker_cores: float
 
     @classmethod
-    def of(cls, calls: list[Call], first_s: float, last_s: float, callers: int, client_cores: float) -> "Capacity":
+    def of(
+        cls, calls: list[Call], first_s: float, last_s: float, *, callers: int, client_cores: float, worker_cores: float
+    ) -> "Capacity":
         """What the calls of one rung that ended within these moments come to."""
         tally = Tally.of(ended(calls, first_s, last_s))
         seconds = last_s - first_s
@@ -43,6 +49,7 @@ class Capacity:
             tokens_per_s=tally.tokens / seconds,
             callers=callers,
             client_cores=client_cores,
+            worker_cores=worker_cores,
         )
 
 
@@ -73,7 +80,19 @@ async def _rung(ground: Ground, fleet: Fleet, texts: list[list[str]], callers: i
         )
         for number in range(_PROCESSES)
     ]
-    ran = await run(*plans)
+    async with asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(run(*plans))
+        await until(when.begin_s)
+        before = fleet.reading()
+        await until(when.end_s)
+        used = fleet.reading().since(before)
+    ran = calling.result()
     calls = [call for each in ran for call in each.calls]
-    cores = sum(each.cores for each in ran)
-    return Capacity.of(calls, when.begin_s + _RAMP * when.seconds, when.end_s, callers, cores)
+    return Capacity.of(
+        calls,
+        when.begin_s + _RAMP * when.seconds,
+        when.end_s,
+        callers=callers,
+        client_cores=sum(each.cores for each in ran),
+        worker_cores=used.cpu_s["worker"] / used.at_s,
+    )

@@ -225,4 +225,5 @@ def _processors(seen: Measured) -> Iterator[Figure]:
     for name, used in seen.used.cpu_s.items():
         yield Figure(what=f"{name} kept busy", value=used / seconds, unit="cores")
     yield Figure(what="callers kept busy", value=sum(ran.cores for ran in seen.heavy), unit="cores")
+    yield Figure(what="worker at capacity kept busy", value=seen.capacity.worker_cores, unit="cores")
     yield Figure(what="callers at capacity kept busy", value=seen.capacity.client_cores, unit="cores")

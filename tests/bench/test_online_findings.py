@@ -106,7 +106,7 @@ def seen(heavy: list[Call], light: list[Call], memory: Sequence[float] = (100.0,
     watched = Memory({})
     watched.mib["worker"] = list(memory)
     return Measured(
-        capacity=Capacity(calls_per_s=100, tokens_per_s=1000, callers=32, client_cores=0.3),
+        capacity=Capacity(calls_per_s=100, tokens_per_s=1000, callers=32, client_cores=0.3, worker_cores=1.0),
         deadline_s=2,
         wanted_rate=500,
         when=When(begin_s=10, seconds=10),

@@ -63,7 +63,7 @@ def test_calls_that_failed_or_never_ended_are_without_an_account() -> None:
 def test_capacity_is_what_was_answered_between_two_moments() -> None:
     calls = [Call(0.0, 0, 900, "answered", 1000), Call(1.0, 0, 500, "answered", 30), Call(1.0, 0, 900, "answered", 50)]
     calls += [Call(1.2, 0, 100, "expired"), Call(2.5, 0, 900, "answered", 1000)]
-    found = Capacity.of(calls, 1.0, 3.0, callers=8, client_cores=0.5)
+    found = Capacity.of(calls, 1.0, 3.0, callers=8, client_cores=0.5, worker_cores=1.0)
     assert (found.calls_per_s, found.tokens_per_s, found.callers) == (1, 40, 8)
 
 
