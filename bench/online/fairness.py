@@ -1,7 +1,7 @@
 """Two tenants: one asks for several times what the fleet can do, the other for little.
 
-It knows both loads. The client is told tenants where it knows them; where it does not, this shows what one caller can
-do to another.
+It knows both loads. By their names the two have one of a shard's online queues in common, as most tenants have: the
+modest one has another to turn to, which the burst does not fill.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from online.plan import Loop, Plan, Ran, When
 from online.tally import Tally
 
 TIMES = 4
+MODEST, BURST = "modest", "burst"
 _RATE = 20.0
 _SUCCESS = 0.99
 _DEADLINE_SHARE = 0.25  # of its deadline: what the p99 of the modest tenant may be
@@ -33,7 +34,7 @@ async def measure(ground: Ground) -> Finding:
             loop=Loop(rate=_RATE, seed=7),
             when=ground.soon(ground.amount.phase_s),
             timeout_s=ground.deadline_s,
-            tenant="modest",
+            tenant=MODEST,
         )
         ground.say("fairness: the modest tenant alone")
         (alone,) = await run(modest)
@@ -47,7 +48,7 @@ async def measure(ground: Ground) -> Finding:
             loop=Loop(rate=rate, seed=8),
             when=When(begin_s=when.begin_s - first_s, seconds=when.seconds + first_s),
             timeout_s=ground.deadline_s,
-            tenant="burst",
+            tenant=BURST,
             stands_for_many=True,
         )
         beside, pressed = await run(replace(modest, when=when), burst)

@@ -50,7 +50,7 @@ class Fleet:
                 await client.embed(text)
 
     async def left(self) -> int:
-        """Chunks that the online queue still has, whether or not a worker holds them.
+        """Chunks that the online queues still have, whether or not a worker holds them.
 
         Raises:
             nats.errors.Error: The broker does not say.
@@ -61,8 +61,9 @@ class Fleet:
                 specs = await client.models()
             jetstream, left = nats.jetstream(), 0
             for spec in specs:
-                for shard in range(spec.shards):
-                    left += (await jetstream.stream_info(subjects.online_stream(spec.name, shard))).state.messages
+                for shard, queue in spec.online_queues:
+                    stream = subjects.online_stream(spec.name, shard, queue)
+                    left += (await jetstream.stream_info(stream)).state.messages
             return left
         finally:
             await nats.close()

@@ -57,7 +57,7 @@ class Plan:
         when: The time.
         priority: The class.
         timeout_s: The deadline of each call.
-        tenant: Whose calls they are; heeded where the client knows tenants.
+        tenant: Whose calls they are; None is a tenant like any other.
         clients: That calls are spread over, with a connection each.
         stands_for_many: Whether one client stands for many, whose calls it lets out at once: what a client has on its
             way is bounded, and what all of them have is not.

@@ -4,10 +4,7 @@ It knows the client, and calls it below its tokenizer where it is asked to be ch
 """
 
 import asyncio
-import inspect
-from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Any
 
 from economics import processes
 from headrace import Client, DeadlineExceeded, Overloaded
@@ -15,7 +12,6 @@ from headrace.catalogue import Model
 from headrace.options import EmbedOptions
 from headrace.result import CallUsage
 from headrace.tokens import Tokenized
-from headrace_contracts import PRIORITIES
 from headrace_workers import event_loop
 
 from online.driver import Driver, End
@@ -32,9 +28,7 @@ class Callers:
         self._plan = plan
         self._clients = clients
         self._tokenised = tokenised
-        tenant = of_tenant(EmbedOptions, plan.tenant)
-        self._options = EmbedOptions(priority=plan.priority, timeout=plan.timeout_s, **tenant)
-        self._embed_tenant = of_tenant(Client.embed, plan.tenant)
+        self._options = EmbedOptions(priority=plan.priority, timeout=plan.timeout_s)
 
     async def call(self, number: int) -> End:
         """Make one call."""
@@ -50,9 +44,7 @@ class Callers:
     async def _from_texts(self, client: Client, number: int) -> CallUsage:
         plan = self._plan
         texts = plan.texts[number % len(plan.texts)]
-        rows = await client.embed(
-            texts, priority=plan.priority, timeout=plan.timeout_s, strict=True, **self._embed_tenant
-        )
+        rows = await client.embed(texts, priority=plan.priority, timeout=plan.timeout_s, strict=True)
         return rows.usage
 
     async def _from_ids(self, client: Client, number: int) -> CallUsage:
@@ -70,13 +62,15 @@ class Callers:
 async def run(plan: Plan) -> Ran:
     """Connect, make ready, and do what the plan says."""
     async with AsyncExitStack() as stack:
-        tenant = of_tenant(Client.connect, plan.tenant)
         clients = [
-            await stack.enter_async_context(await Client.connect(plan.url, **tenant)) for _ in range(plan.clients)
+            await stack.enter_async_context(await Client.connect(plan.url, tenant=plan.tenant))
+            for _ in range(plan.clients)
         ]
+        # A connection for each of many clients would cost more than their calls. The exchange holds it weakly.
+        window = asyncio.Semaphore(_MANY)
         if plan.stands_for_many:
             for client in clients:
-                client._exchange._windows = {each: asyncio.Semaphore(_MANY) for each in PRIORITIES}  # noqa: SLF001 - a connection for each of many clients would cost more than their calls
+                client._exchange._windows[plan.priority, plan.tenant] = window  # noqa: SLF001 - see above
         tokenised: list[Tokenized] = []
         if plan.tokenised:
             model = await clients[0]._catalogue.model(None, "embed")  # noqa: SLF001 - its tokenizer, once for all calls
@@ -91,11 +85,6 @@ async def _warm_up(clients: list[Client]) -> None:
     async with asyncio.timeout(_WARM_UP_S):
         for client in clients:
             await client._catalogue.model(None, "embed")  # noqa: SLF001 - a call would queue behind the load of others
-
-
-def of_tenant(function: Callable[..., Any], tenant: str | None) -> dict[str, Any]:
-    """The tenant as a keyword argument, if there is one and the function knows it."""
-    return {"tenant": tenant} if tenant is not None and "tenant" in inspect.signature(function).parameters else {}
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from economics.meter import Reading
+from headrace.queues import hand
 from online import behind, fairness, floor, gateway, overload, recovery
 from online.call import Call, Kind
 from online.capacity import Capacity
@@ -239,3 +240,7 @@ def test_a_large_request_is_nearly_as_large_as_the_gateway_takes() -> None:
 )
 def test_numbers_are_shown_with_the_digits_that_count(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+def test_the_two_tenants_have_one_queue_in_common() -> None:
+    assert len({*hand(fairness.MODEST, 4)} & {*hand(fairness.BURST, 4)}) == 1

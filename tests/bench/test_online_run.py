@@ -9,14 +9,11 @@ import online_run
 import psutil
 import pytest
 from economics.processes import ProcessFailed
-from headrace import Client
-from headrace.options import EmbedOptions
 from online import gateway_process
 from online.amount import Amount
 from online.cores import Cores
 from online.finding import Finding
 from online.ground import Ground
-from online.traffic import of_tenant
 from workloads import Texts
 
 BENCH = Path(online_run.__file__).parent
@@ -37,20 +34,6 @@ def test_a_wrong_flag_ends_the_program(wrong: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         online_run.Flags.parse(wrong)
     assert wrong[0] in capsys.readouterr().err
-
-
-def test_a_tenant_is_named_to_what_knows_tenants_and_to_nothing_else() -> None:
-    def knows(*, tenant: str | None = None) -> str | None:
-        return tenant
-
-    def does_not() -> None:
-        return None
-
-    assert of_tenant(knows, "a") == {"tenant": "a"}
-    assert of_tenant(knows, None) == of_tenant(does_not, "a") == {}
-    # Whatever the client of today knows can be called so.
-    assert EmbedOptions(**of_tenant(EmbedOptions, "a")).priority == "online"
-    assert of_tenant(Client.connect, "a") in ({}, {"tenant": "a"})
 
 
 @pytest.mark.timeout(240)
