@@ -27,6 +27,7 @@ from headrace.hedging import Hedges, Hedging
 from headrace.outcome import Event, Outcome, by_broker, is_final, read_ack, read_reply
 from headrace.outgoing import Outgoing
 from headrace.pending import Pending
+from headrace.queue_waits import QueueWaits
 from headrace.retries import Retries
 from headrace.retry_budget import RetryBudget
 from headrace.shard_health import ShardHealth
@@ -48,6 +49,7 @@ class Exchange:
         self._numbers = count()
         self._calls: dict[str, Pending] = {}
         self._health = ShardHealth()
+        self._waits = QueueWaits()
         self._hedges = None if hedging is None else Hedges(hedging)
         self._hedging: set[asyncio.Task[None]] = set()
         self._retry_budget = RetryBudget()
@@ -90,6 +92,8 @@ class Exchange:
                     return await self._insist(pending, number)
                 return await self._insist_twice(pending, number, self._hedges)
         except TimeoutError:
+            if pending.is_stored:
+                self._waits.failed(pending.route, _now_s())
             raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
         except asyncio.CancelledError:
             if pending.is_published:
@@ -132,10 +136,11 @@ class Exchange:
 
     async def _insist(self, pending: Pending, number: str) -> Reply | ErrorReply:
         """Publish until there is a reply."""
-        routes = self._health.order(pending.chunk.routes, _now_s())
+        routes = self._health.order(self._waits.order(pending.chunk.routes, _now_s()), _now_s())
         for route in cycle(routes):
             await self._link.up.wait()
             self._health.tried(route, _now_s())
+            self._waits.tried(route, _now_s())
             pending.begin(route)
             event = await self._publish(pending, route, number) or await pending.outcome()
             if pending.chunk.priority == "online" and self._link.up.is_set():
@@ -175,7 +180,11 @@ class Exchange:
         )
 
     def _learn(self, route: str, event: Event) -> None:
-        """Where a shard has just failed, let the other calls that are on it go on to the next one at once."""
+        """Note how a route did. Where a shard has just failed, the other calls on it go on to the next one at once."""
+        if isinstance(event, Reply):
+            self._waits.answered(route, event.usage, _now_s())
+        elif event is Outcome.FULL:
+            self._waits.failed(route, _now_s())
         if event is Outcome.MISSING and self._health.gone(route):
             doomed = [call for call in self._calls.values() if call.route == route]
         elif event is Outcome.UNCONFIRMED and self._health.silent(route, _now_s()):

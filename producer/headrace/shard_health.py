@@ -6,17 +6,10 @@ is but a name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from headrace.avoided import Avoided
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
-
-
-@dataclass(slots=True)
-class _Silence:
-    """Of one route: how long it is left alone after the last try, and until when."""
-
-    pause_s: float
-    until_s: float
 
 
 class ShardHealth:
@@ -24,24 +17,22 @@ class ShardHealth:
 
     def __init__(self) -> None:
         self._proven: set[str] = set()
-        self._silent: dict[str, _Silence] = {}
+        self._silent = Avoided(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
     def order(self, routes: Sequence[str], now_s: float) -> tuple[str, ...]:
         """The routes in the order to try them in: as they are, but silent ones last until their pause is over."""
         if not self._silent:
             return tuple(routes)
-        return tuple(sorted(routes, key=lambda route: route in self._silent and now_s < self._silent[route].until_s))
+        return tuple(sorted(routes, key=lambda route: self._silent.now(route, now_s)))
 
     def tried(self, route: str, now_s: float) -> None:
         """A chunk goes there now; if the route was silent, that one finds out and the others stay away for longer."""
-        if (silence := self._silent.get(route)) is not None:
-            silence.pause_s = min(2 * silence.pause_s, _LONGEST_PAUSE_S)
-            silence.until_s = now_s + silence.pause_s
+        self._silent.tried(route, now_s)
 
     def answered(self, route: str) -> None:
         """It took a chunk."""
         self._proven.add(route)
-        self._silent.pop(route, None)
+        self._silent.forgive(route)
 
     def gone(self, route: str) -> bool:
         """Nobody is there, which is learnt at once and costs nothing to ask again.
@@ -49,7 +40,7 @@ class ShardHealth:
         Returns:
             Whether it took chunks up to now: they are lost.
         """
-        self._silent.pop(route, None)
+        self._silent.forgive(route)
         if route not in self._proven:
             return False
         self._proven.remove(route)
@@ -63,5 +54,5 @@ class ShardHealth:
         """
         if route in self._silent:
             return False
-        self._silent[route] = _Silence(_FIRST_PAUSE_S, now_s + _FIRST_PAUSE_S)
+        self._silent.add(route, now_s)
         return route in self._proven
