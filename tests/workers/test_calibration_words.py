@@ -41,11 +41,11 @@ def test_calibrated_budgets_are_told_with_their_day_and_target(minilm: Engine) -
 def test_a_guess_is_a_warning_that_names_the_command(minilm: Engine) -> None:
     level, words = said(minilm, MISSING)
     assert level == logging.WARNING
-    assert words == "step budget 2048 tokens, 16,384 in hand: a guess: there is none; run `headrace calibrate m`"
+    assert words == "step budget 2048 tokens, 30,838 in hand: a guess: there is none; run `headrace calibrate m`"
 
 
 def test_what_the_operator_set_in_full_needs_no_warning(minilm: Engine) -> None:
-    both = WorkerConfig(step_tokens=512, max_chunk_tokens=256, budget_tokens=9000)
+    both = WorkerConfig(step_tokens=512, max_chunk_tokens=256, budget_tokens=18_000)
     level, words = said(minilm, MISSING, both)
     assert level == logging.INFO
     assert words.split("in hand: ")[1] == "set by --step-tokens and --budget-tokens; there is none"
@@ -54,7 +54,7 @@ def test_what_the_operator_set_in_full_needs_no_warning(minilm: Engine) -> None:
 
 
 def test_on_a_cuda_device_more_than_budgets_is_a_guess_without_a_calibration(minilm: Engine) -> None:
-    both = WorkerConfig(step_tokens=512, max_chunk_tokens=256, budget_tokens=9000)
+    both = WorkerConfig(step_tokens=512, max_chunk_tokens=256, budget_tokens=18_000)
     level, words = said(minilm, replace(MISSING, is_cuda=True), both)
     assert level == logging.WARNING
     assert words.endswith("attention and graphs are a guess: there is none; run `headrace calibrate m`")
