@@ -62,3 +62,23 @@ async def test_batch_gets_its_floor_while_online_never_pauses(
         assert batch_tokens <= 0.1 * sum(engine.step_tokens[1:30]) + BATCH_CHUNK
         engine.release()
         await asyncio.gather(backlog, *online)
+
+
+async def test_a_small_batch_job_is_done_while_a_large_one_that_came_first_has_far_to_go(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    engine = WatchedEngine(minilm, held=True)
+    async with (
+        running(engine, config(nats_server.url)) as worker,
+        await Client.connect(nats_server.url) as first,
+        await Client.connect(nats_server.url) as second,
+    ):
+        large = asyncio.create_task(first.embed([f"{BATCH_WORD} " * 100] * 1000, priority="batch"))
+        await until(lambda: worker.worker.num_queued("batch") > 4, "the large job has a backlog")
+        small = asyncio.create_task(second.embed([f"{ONLINE_WORD} " * 100] * 4, priority="batch"))
+        engine.release()
+        await small
+        # 500 chunks, of which a client has 256 on their way.
+        assert worker.counters.answered < 400
+        assert not large.done()
+        assert (await large).shape == (1000, 384)
