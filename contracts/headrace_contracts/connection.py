@@ -5,6 +5,7 @@ take six minutes and give up after two. Does not know what travels over the conn
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -106,6 +107,13 @@ async def connect(
         raise ServerTooOld(f"nats-server {version} at {shown} is too old: headrace needs {least} or newer")
     link.up.set()
     return nats, link
+
+
+async def close(nats: NatsClient) -> None:
+    """Close a connection, one that is lost too: what nats-py still had to send is lost with it."""
+    # It writes to the closed transport all the same. asyncio's own loop then raises OSError, uvloop RuntimeError.
+    with contextlib.suppress(OSError, RuntimeError):
+        await nats.close()
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -5,7 +5,6 @@ tokenizer and limits come from the fleet.
 """
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from functools import partial
@@ -99,8 +98,7 @@ class Client:
     async def close(self) -> None:
         """Close the connection; calls that still wait raise ConnectionFailed, and the fleet drops their work."""
         await self._exchange.give_up()
-        with contextlib.suppress(OSError):  # it was lost already
-            await self._nats.close()
+        await connection.close(self._nats)
         self._exchange.close()
 
     async def __aenter__(self) -> Self:

@@ -1,8 +1,15 @@
 """Connecting: what is said when it does not work, and what is never said."""
 
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+
 import pytest
+import uvloop
 from headrace import local
-from headrace_contracts.connection import Unreachable, connect
+from headrace_contracts.connection import Unreachable, close, connect
+
+from ..waiting import until
 
 
 async def attempt(url: str) -> None:
@@ -31,3 +38,21 @@ async def test_wrong_credentials_are_told_apart_and_not_repeated() -> None:
         assert link.up.is_set()
         await nats.close()
         assert not link.up.is_set()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_is_lost_can_be_closed_on_any_loop(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def lose_and_close() -> None:
+        with ExitStack() as life:
+            server = life.enter_context(local.server())
+            nats, link = await connect(server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+            await asyncio.to_thread(life.close)
+        await until(lambda: not link.up.is_set(), "the loss is seen")
+        await nats.publish("hr.inbox.test.nobody", b"waits for a connection")
+        await close(nats)
+        assert nats.is_closed
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(lose_and_close())

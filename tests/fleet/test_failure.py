@@ -53,6 +53,16 @@ async def test_a_worker_killed_in_the_middle_is_made_good_by_another(
         assert seen["delivered"]["consumer_seq"] > seen["delivered"]["stream_seq"], "something was redelivered"
 
 
+def test_a_worker_told_to_stop_while_the_broker_is_gone_ends_well(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with local.server() as server, local.worker(NAME, server.url, *FLAGS, log=log) as leaving:
+        server.process.kill()
+        server.process.wait()
+        leaving.send_signal(signal.SIGTERM)
+        assert leaving.wait(20) == 0
+    assert "Traceback" not in log.read_text()
+
+
 async def test_sigterm_drains_a_worker_and_nothing_is_redelivered(nats_server: local.Server, client: Client) -> None:
     texts, stream = some_texts(600), subjects.batch_stream(NAME)
     with ExitStack() as stack:

@@ -61,8 +61,7 @@ async def connected(url: str, worker: str) -> AsyncIterator[Broker]:
         # A broker that is gone redelivers what it was not told.
         with contextlib.suppress(NatsError, OSError, TimeoutError):
             await nats.flush(timeout=2)
-        with contextlib.suppress(OSError):
-            await nats.close()
+        await connection.close(nats)
 
 
 async def _check_jetstream(nats: NatsClient) -> None:
