@@ -21,9 +21,9 @@ from headrace.calls import Calls
 from headrace.catalogue import Catalogue
 from headrace.conveyor import convey
 from headrace.embeddings import Embeddings
-from headrace.errors import ConnectionFailed
+from headrace.errors import ConnectionFailed, InputError
 from headrace.exchange import Exchange
-from headrace.hedging import Hedging
+from headrace.hedging import Hedging, check_hedging
 from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
 from headrace.published import Published
 from headrace.scores import Scores
@@ -78,10 +78,17 @@ class Client:
                 sets no limit. For those who pass on what others ask for.
 
         Raises:
-            InputError: `tenant` cannot stand in a header.
+            InputError: an argument is wrong, such as a `tenant` that cannot stand in a header.
             ConnectionFailed: nothing answers, or the server is too old.
         """
+        # All before there is a connection: nobody would close it.
+        if not isinstance(url, str):
+            raise InputError(f"url is {url!r}: pass a str, such as 'nats://127.0.0.1:4222'")
+        check_timeout(timeout)
         check_tenant(tenant)
+        check_hedging(hedging)
+        if max_call_tokens is not None:
+            check_count("max_call_tokens", max_call_tokens)
         client_id = secrets.token_hex(8)
         try:
             nats, link = await connection.connect(

@@ -5,6 +5,7 @@ Pure. Knows reply times by kind, and the budget. Does not know how a copy travel
 
 from dataclasses import dataclass
 
+from headrace.errors import InputError
 from headrace.options import check_share
 from headrace.outgoing import Outgoing
 from headrace.reply_times import ReplyTimes
@@ -32,6 +33,16 @@ class Hedging:
     def __post_init__(self) -> None:
         check_share("quantile of hedging", self.quantile)
         check_share("share of hedging", self.share)
+
+
+def check_hedging(hedging: object) -> None:
+    """Refuse what does not say how to hedge; None has nothing hedged.
+
+    Raises:
+        InputError: it is another thing.
+    """
+    if not (hedging is None or isinstance(hedging, Hedging)):
+        raise InputError(f"hedging is {hedging!r}: pass headrace.Hedging(), or None for none")
 
 
 class Hedges:

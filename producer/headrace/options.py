@@ -3,7 +3,6 @@
 Knows what each may be. Does not know texts.
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, TypeGuard, TypeVar
@@ -17,6 +16,8 @@ T = TypeVar("T")
 
 # How long a call waits when it does not say: somebody waits for online, batch stands in a queue.
 DEFAULT_TIMEOUT_S: dict[Priority, float] = {"online": 30, "batch": 3600}
+# Thirty years. Deadlines travel as whole milliseconds of limited width.
+_LONGEST_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +151,10 @@ def check_timeout(timeout: object) -> None:
     """Refuse what is no time to wait; None is one.
 
     Raises:
-        InputError: it is no number of seconds above 0.
+        InputError: it is no number of seconds above 0, or more of them than a deadline can say.
     """
-    if timeout is not None and not (_is_number(timeout, (int, float)) and 0 < timeout < math.inf):
-        raise InputError(f"timeout is {timeout!r}: it must be a number of seconds above 0")
+    if timeout is not None and not (_is_number(timeout, (int, float)) and 0 < timeout <= _LONGEST_S):
+        raise InputError(f"timeout is {timeout!r}: it must be a number of seconds above 0, at most {_LONGEST_S:,}")
 
 
 def check_count(name: str, value: object) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from headrace import Client, ConnectionFailed, ModelNotFound, Overloaded, SyncClient, local
+from headrace import Client, ConnectionFailed, InputError, ModelNotFound, Overloaded, SyncClient, local
 from headrace.queues import hand
 from headrace_contracts import Envelope, subjects
 from headrace_engine import Engine
@@ -34,6 +34,24 @@ async def test_a_url_where_nobody_listens_is_said_with_the_reason() -> None:
 async def test_a_url_that_is_none_is_refused() -> None:
     with pytest.raises(ConnectionFailed):
         await Client.connect("not a url at all", timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("url", None, "url is None: pass a str"),
+        ("timeout", 0, "timeout is 0"),
+        ("timeout", "5", "timeout is '5'"),
+        ("tenant", "a b", "tenant 'a b' will not do"),
+        ("hedging", 0.95, r"hedging is 0\.95: pass headrace\.Hedging\(\), or None"),
+        ("max_call_tokens", 0, "max_call_tokens is 0: it must be a whole number above 0"),
+    ],
+)
+async def test_what_cannot_be_connected_with_is_refused_before_there_is_a_connection(
+    argument: str, value: object, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        await Client.connect(**{"url": "nats://127.0.0.1:1", argument: value})  # type: ignore[arg-type]
 
 
 async def test_a_fleet_without_models_says_how_to_start_one(client: Client) -> None:

@@ -89,6 +89,7 @@ async def test_what_is_no_text_is_refused_before_anything_is_sent(client: Client
         ("timeout", "5", "timeout is '5'"),
         ("dim", 1.5, "dim is 1.5"),
         ("timeout", float("nan"), "timeout is nan"),
+        ("timeout", 1e30, r"timeout is 1e\+30: .* at most 1,000,000,000"),
         ("normalize", "yes", "normalize is 'yes': pass True or False"),
         ("truncate", None, "truncate is None: pass True or False"),
         ("strict", 3, "strict is 3: pass True or False"),
