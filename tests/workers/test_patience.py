@@ -19,3 +19,10 @@ def test_it_is_what_nine_of_ten_callers_have_whatever_the_tenth_does() -> None:
     for number in range(500):
         patience.add(1 if number % 5 == 0 else 30)
     assert patience.seconds == pytest.approx(1)
+
+
+def test_nobody_waits_for_less_than_no_time() -> None:
+    patience = Patience()
+    for _ in range(20):
+        patience.add(-0.08)
+    assert patience.seconds == 0

@@ -21,8 +21,9 @@ class Patience:
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
 
     def add(self, seconds: float) -> None:
-        """One waits for so long, from the moment the broker stored its request."""
-        self._recent.append(seconds)
+        """One waits for so long, from the moment the broker stored its request; less than 0 is not at all."""
+        # A request can be stored after its deadline: its client was late, or their clocks differ.
+        self._recent.append(max(0.0, seconds))
 
     @property
     def seconds(self) -> float | None:
