@@ -211,6 +211,7 @@ async def test_what_does_not_finish_in_time_is_given_up(nats_server: local.Serve
             await until(lambda: engine.steps != [], "the device is busy")
             served.process.terminate()
             assert (await waiting).status_code == 503
+            assert "this gateway is stopping" in (await waiting).text
             assert await asyncio.to_thread(served.process.wait, 20) == 0
         await until(lambda: len(worker.worker._given_up) == 1, "the worker was told")
 

@@ -95,12 +95,13 @@ def test_a_text_that_is_too_long_is_an_error_unless_it_may_be_cut(theirs: openai
         ({"input": ["text", 5]}, "input mixes"),
         ({"input": [5, "text"]}, "input mixes"),
         ({"input": [[101], "text"]}, "input mixes"),
-        ({"input": [[101, 30522, 102]]}, r"token_ids\[0\] holds 30522"),
-        ({"input": [[101] * 257]}, r"token_ids\[0\] has 257 token ids: .* takes 1 to 256"),
+        ({"input": [[101, 30522, 102]]}, r"input\[0\] holds 30522"),
+        ({"input": [[101] * 257]}, r"input\[0\] has 257 token ids: .* takes 1 to 256"),
         ({"input": [-1]}, "Expected `int` >= 0"),
         ({"input": [101], "prompt_name": "query"}, "prompt_name: token ids"),
         ({"input": "text", "prompt_name": "query"}, "prompt_name is 'query'"),
-        ({"input": "text", "dimensions": 385}, "dim is 385"),
+        ({"input": "text", "dimensions": 385}, "dimensions is 385"),
+        ({"input": ["text", "wheel " * 300]}, r"the first is input\[1\]: too_long: 302 tokens"),
         ({"input": "text", "dimensions": 0}, "dimensions: Expected `int` >= 1"),
         ({"input": "text", "encoding_format": "int8"}, "encoding_format: Invalid enum value 'int8'"),
         ({"input": "text", "model": SCORER}, "can score"),
@@ -116,3 +117,5 @@ def test_what_is_wrong_is_a_bad_request_that_names_the_field(theirs: openai.Open
     with pytest.raises(openai.BadRequestError, match=what) as caught:
         theirs.post("/embeddings", cast_to=httpx.Response, body=body)
     assert caught.value.type == "invalid_request_error"
+    if isinstance(body, dict) and body.get("model") != SCORER:  # that may be the wrong model as well as the wrong path
+        assert caught.value.param == next(reversed(body), "input"), "the last one is wrong in all of them"

@@ -109,6 +109,8 @@ def test_info_tells_of_the_model_that_embeds_or_of_the_one_named(http: httpx.Cli
         ("/rerank", {"query": "a", "texts": TEXTS, "truncation_direction": "left"}, "truncation_direction is 'left'"),
         ("/embed", {"inputs": TEXTS, "truncation_direction": "up"}, "truncation_direction: Invalid enum value"),
         ("/embed", {"inputs": []}, "inputs is empty"),
+        ("/embed", {"inputs": "wheel " * 300, "truncate": False}, "the first is inputs[0]: too_long"),
+        ("/rerank", {"query": "a", "texts": ["a " * 300], "truncate": False}, "the first is texts[0]: too_long"),
         ("/embed", {"inputs": "text", "prompt_name": "query"}, "prompt_name is 'query'"),
         ("/tokenize", {"inputs": "text", "prompt_name": "query"}, "prompt_name is 'query'"),
         ("/tokenize", {"inputs": [5]}, "inputs[0]: Expected `str`"),

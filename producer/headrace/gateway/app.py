@@ -18,7 +18,7 @@ from litestar.types import ASGIApp
 from headrace.errors import HeadraceError
 from headrace.gateway import cohere, health, openai, shapes, tei
 from headrace.gateway.body import Body
-from headrace.gateway.call import HEADERS, provide_call
+from headrace.gateway.call import HEADERS, MEANT, provide_call
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.gate import Gate
 from headrace.gateway.keys import Keys
@@ -100,9 +100,12 @@ def _problem(error: Exception, limits: Limits) -> Problem:
         return problem_of(error)
     if isinstance(error, ValidationException):  # of headers and parameters; bodies are read by body.py
         places = error.extra if isinstance(error.extra, list) else []
-        names = [HEADERS.get(place.get("key"), place.get("key")) for place in places]
-        said = [f"{name}: {place.get('message')}" for name, place in zip(names, places, strict=True)]
-        return Problem(Kind.MALFORMED, "; ".join(said) or error.detail, names[0] if names else None)
+        keys = [place.get("key") for place in places]
+        said = [
+            "; ".join(filter(None, (f"{HEADERS.get(key, key)}: {place.get('message')}", MEANT.get(key))))
+            for key, place in zip(keys, places, strict=True)
+        ]
+        return Problem(Kind.MALFORMED, "; ".join(said) or error.detail, HEADERS.get(keys[0], keys[0]) if keys else None)
     if isinstance(error, HTTPException) and error.status_code < 500:
         kind = _KINDS.get(error.status_code, Kind.MALFORMED)
         texts = {

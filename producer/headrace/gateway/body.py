@@ -6,6 +6,7 @@ same declarations.
 
 import asyncio
 import gc
+import re
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from headrace.gateway.limits import Limits
 from headrace.gateway.problems import Kind, Refused
 
 _LARGE = 65_536  # bytes
+_NAMED = re.compile("field `([^`]+)`")
 
 
 class Body(Request[None, "str | None", State]):
@@ -86,4 +88,5 @@ def _placed(text: str) -> tuple[str, str | None]:
     if at:
         path = place.rstrip("`").lstrip(".")
         return f"{path}: {what}", path.partition("[")[0].partition(".")[0] or None
-    return what, None
+    named = _NAMED.search(what)  # one that is unknown or missing has no place
+    return what, named and named[1]

@@ -14,7 +14,7 @@ from litestar.params import Parameter
 from litestar.types import Receive
 
 from headrace.embeddings import Embeddings
-from headrace.errors import DeadlineExceeded, InputError
+from headrace.errors import ConnectionFailed, DeadlineExceeded, InputError
 from headrace.gateway.body import Body
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.limits import Limits
@@ -29,6 +29,7 @@ Found = TypeVar("Found", Embeddings, Scores)
 
 # Of what this file reads, by the names that it has here.
 HEADERS = MappingProxyType({"priority": "X-Headrace-Priority", "timeout_ms": "X-Headrace-Timeout-Ms"})
+MEANT = MappingProxyType({"priority": "send online or batch", "timeout_ms": "send a whole number of milliseconds"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,10 @@ class Call:
     async def _run(self, spec: ModelSpec, work: Coroutine[Any, Any, Found]) -> Found:
         try:
             result = await _while_connected(self.receive, work)
+        except ConnectionFailed as error:
+            if self.fleet.client.state != "closed":
+                raise
+            raise Refused(Kind.UNAVAILABLE, "this gateway is stopping: ask another one", retry_after_s=1) from error
         except DeadlineExceeded as error:
             if self.fleet.client.is_connected:
                 raise

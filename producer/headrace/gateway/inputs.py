@@ -15,6 +15,7 @@ from headrace.embeddings import Embeddings
 from headrace.errors import InputError
 from headrace.gateway.call import Call
 from headrace.gateway.limits import Limits
+from headrace.gateway.naming import naming
 
 Id: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
 Ids: TypeAlias = Annotated[list[Id], Meta(min_length=1)]
@@ -31,18 +32,19 @@ async def embed(value: str | Sequence[Any], field: str, spec: ModelSpec, call: C
     """Embed what the field holds; `truncate` and `prompt_name` are for texts alone.
 
     Raises:
-        Refused: it holds too many.
-        InputError: it holds nothing, or items of several kinds, or token ids are to have a prompt.
+        Refused: it holds too many, nothing, or items of several kinds, or token ids are to have a prompt; or the model
+            cannot do what is asked.
         HeadraceError: see Client.embed and Client.embed_ids.
     """
     dtype = "f32" if "f32" in spec.dtypes else spec.default_dtype
-    items, kind = _read(value, field, call.limits)
-    if kind is str:
-        return await call.embed(spec, items, dtype=dtype, **options)
-    if options.pop("prompt_name", None) is not None:
-        raise InputError("prompt_name: token ids have no prompt put before them; send texts, or put its ids there")
-    options.pop("truncate", None)
-    return await call.embed_ids(spec, items, dtype=dtype, **options)
+    with naming(dim="dimensions", texts=field, token_ids=field):
+        items, kind = _read(value, field, call.limits)
+        if kind is str:
+            return await call.embed(spec, items, dtype=dtype, **options)
+        if options.pop("prompt_name", None) is not None:
+            raise InputError("prompt_name: token ids have no prompt put before them; send texts, or put its ids there")
+        options.pop("truncate", None)
+        return await call.embed_ids(spec, items, dtype=dtype, **options)
 
 
 def _read(value: str | Sequence[Any], field: str, limits: Limits) -> tuple[list[Any], type]:

@@ -99,6 +99,11 @@ class Refused(Exception):
         super().__init__(text)
         self.problem = Problem(kind, text, field, retry_after_s)
 
+    @classmethod
+    def of(cls, problem: Problem) -> "Refused":
+        """For this reason."""
+        return cls(problem.kind, problem.text, field=problem.field, retry_after_s=problem.retry_after_s)
+
 
 def problem_of(error: HeadraceError) -> Problem:
     """What an exception of the client says."""

@@ -16,6 +16,7 @@ from headrace.gateway import inputs, slices
 from headrace.gateway.answer import answer
 from headrace.gateway.call import Call
 from headrace.gateway.inputs import EncodingFormat, Input
+from headrace.gateway.naming import naming
 from headrace.gateway.shapes import TEI
 from headrace.gateway.tokens import Token, tokens_of
 from headrace.options import EmbedOptions
@@ -118,7 +119,9 @@ async def rerank(data: RerankRequest, call: Call) -> Response[list[Rank]]:
     _check(data.truncation_direction)
     call.limits.check_items(len(data.texts), "texts")
     spec = await call.fleet.choose(data.model, "score")
-    scores = await call.score(spec, data.query, data.texts, raw=data.raw_scores, truncate=data.truncate is not False)
+    truncate = data.truncate is not False
+    with naming(documents="texts"):
+        scores = await call.score(spec, data.query, data.texts, raw=data.raw_scores, truncate=truncate)
     ranks = [
         Rank(place.index, place.score, data.texts[place.index] if data.return_text else None)
         for place in scores.ranking
