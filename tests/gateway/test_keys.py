@@ -40,14 +40,21 @@ def test_a_header_has_an_owner_or_none(header: str, owner: str | None) -> None:
     assert Keys.parse(LINES, "keys").owner(header) == owner
 
 
-@pytest.mark.parametrize("line", ["secret", "name:", ":secret", "no name:secret", "na.me:secret", f"{'n' * 65}:secret"])
+@pytest.mark.parametrize("line", ["secret", "name:", ":secret", "na.me:secret", f"{'n' * 65}:secret"])
 def test_a_line_that_is_no_key_is_named_and_not_shown(line: str) -> None:
-    found = "name name:secret" if line == "no name:secret" else line
-    if found is not line:  # a name, a blank and a key that holds a colon
-        assert Keys.parse([line], "keys").owner("Bearer name secret") == "no"
-        return
     with pytest.raises(InputError, match="keys, line 2: write name:key") as caught:
         Keys.parse(["fine:key", line], "keys")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_key_after_a_blank_keeps_its_colons() -> None:
+    assert Keys.parse(["search one:two:three"], "keys").owner("Bearer one:two:three") == "search"
+
+
+def test_two_names_with_one_key_are_refused_without_showing_it() -> None:
+    assert Keys.parse(["search:secret", "search:secret"], "keys").owner("Bearer secret") == "search"
+    with pytest.raises(InputError, match="keys, line 2: index has the key of search: give each its own") as caught:
+        Keys.parse(["search:secret", "index:secret"], "keys")
     assert "secret" not in str(caught.value)
 
 

@@ -5,12 +5,16 @@ Knows how keys are written down and compared. Does not know HTTP but the one hea
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace_contracts import InvalidName, subjects
 
 from headrace.errors import InputError
+
+# The key begins after the first blank or colon, and may hold more of both.
+_LINE = re.compile(r"([^\s:]+)\s*[\s:]\s*(.+)")
 
 
 def is_tenant(name: str) -> bool:
@@ -37,22 +41,24 @@ class Keys:
         """Read lines of `name:key` or `name key`; blank ones and those that begin with # are skipped.
 
         Raises:
-            InputError: a line is neither; the error names the line, never the key.
+            InputError: a line is neither, or two names have one key; the error names the line, never the key.
         """
-        hashed = []
+        hashed: dict[bytes, str] = {}
         for number, line in enumerate(lines, 1):
             text = line.strip()
             if not text or text.startswith("#"):
                 continue
-            name, _, key = text.replace(":", " ", 1).partition(" ")
-            if not (is_tenant(name) and (key := key.strip())):
+            found = _LINE.fullmatch(text)
+            if found is None or not is_tenant(found[1]):
                 raise InputError(
                     f"{source}, line {number}: write name:key, the name of 1 to 64 letters, digits, _ and -"
                 )
-            hashed.append((name, _hash(key)))
+            name, key = found[1], _hash(found[2])
+            if hashed.setdefault(key, name) != name:
+                raise InputError(f"{source}, line {number}: {name} has the key of {hashed[key]}: give each its own")
         if not hashed:
             raise InputError(f"{source} holds no key: write lines of name:key")
-        return cls(tuple(hashed))
+        return cls(tuple((name, key) for key, name in hashed.items()))
 
     def owner(self, authorization: str) -> str | None:
         """Whose key an Authorization header carries, `Bearer KEY`; None if nobody's.
