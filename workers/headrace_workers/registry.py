@@ -30,9 +30,12 @@ async def agreed(jetstream: JetStreamContext, mine: ModelSpec) -> ModelSpec:
     """
     try:
         bucket = await jetstream.key_value(topology.MODELS_BUCKET)
-        return _agree(mine, (await bucket.get(mine.name)).value or b"")
+        published = (await bucket.get(mine.name)).value or b""
     except NotFoundError:  # neither the bucket nor the key is there
         return mine
+    spec = _agree(mine, published)
+    _log_differences(mine, decode_spec(published))
+    return spec
 
 
 async def publish(jetstream: JetStreamContext, spec: ModelSpec, tokenizer_json: bytes, replicas: int) -> None:
@@ -73,6 +76,24 @@ def _agree(mine: ModelSpec, published: bytes) -> ModelSpec:
         )
     # Where this worker runs and what it computes in may differ; what producers build chunks by must not.
     return replace(theirs, source=mine.source, compute_dtype=mine.compute_dtype)
+
+
+def _log_differences(mine: ModelSpec, theirs: ModelSpec) -> None:
+    """Say what flags of this worker come to nothing, and what its vectors differ by."""
+    for name in ("max_chunk_tokens", "shards", "queues"):
+        has, wants = getattr(theirs, name), getattr(mine, name)
+        if has != wants:
+            logger.info(
+                "%s is %s, as the fleet has published it: this worker by itself would have %s", name, has, wants
+            )
+    if theirs.compute_dtype != mine.compute_dtype:
+        logger.warning(
+            "this worker computes in %s, the one that published %s in %s, so that vectors of a text differ a little: "
+            "give all workers of the model the same --dtype",
+            mine.compute_dtype,
+            mine.name,
+            theirs.compute_dtype,
+        )
 
 
 async def _models(jetstream: JetStreamContext, replicas: int) -> KeyValue:
