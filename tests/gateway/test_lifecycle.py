@@ -216,6 +216,18 @@ async def test_what_does_not_finish_in_time_is_given_up(nats_server: local.Serve
         await until(lambda: len(worker.worker._given_up) == 1, "the worker was told")
 
 
+async def test_told_to_stop_twice_it_gives_up_what_it_has(nats_server: local.Server, minilm: Engine) -> None:
+    async with held(minilm, nats_server.url) as (engine, worker, served), httpx.AsyncClient(timeout=60) as http:
+        waiting = asyncio.create_task(http.post(f"{served.url}/v1/embeddings", json=BODY))
+        await until(lambda: engine.steps != [], "the device is busy")
+        served.process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(_refused, served.url)
+        served.process.send_signal(signal.SIGINT)
+        assert (await waiting).status_code == 503
+        assert await asyncio.to_thread(served.process.wait, 20) == 130
+        await until(lambda: len(worker.worker._given_up) == 1, "the worker was told")
+
+
 def run(*flags: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "headrace", "gateway", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

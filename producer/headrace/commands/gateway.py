@@ -19,6 +19,7 @@ from headrace.gateway.keys import Keys
 
 _PANEL = "Limits"
 _KEYS = "HEADRACE_API_KEYS"
+_INTERRUPTED = 130
 
 
 def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
@@ -68,17 +69,26 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         ),
     )
 
-    async def run() -> None:
-        stop = asyncio.Event()
+    async def run() -> int:
+        stop, hurry = asyncio.Event(), asyncio.Event()
+
+        def on_signal() -> None:
+            if stop.is_set():
+                hurry.set()
+            else:
+                typer.echo(f"finishing what runs, for {drain:g} s at most; a second signal gives it up", err=True)
+                stop.set()
+
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await serve(config, stop, _say_ready, connect_s=CONNECT_S)
+            loop.add_signal_handler(number, on_signal)
+        await serve(config, stop, _say_ready, hurry=hurry, connect_s=CONNECT_S)
+        return _INTERRUPTED if hurry.is_set() else 0
 
-    asyncio.run(run())
+    code = asyncio.run(run())
     # Not by way of the interpreter's end: a thread of Granian's that asks for Python's lock then aborts the process.
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _keys(path: Path | None) -> Keys | None:

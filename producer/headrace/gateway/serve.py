@@ -52,7 +52,12 @@ class PortTaken(HeadraceError):
 
 
 async def serve(
-    config: GatewayConfig, stop: asyncio.Event, on_ready: Callable[[str], None], *, connect_s: float = 5
+    config: GatewayConfig,
+    stop: asyncio.Event,
+    on_ready: Callable[[str], None],
+    *,
+    hurry: asyncio.Event | None = None,
+    connect_s: float = 5,
 ) -> None:
     """Serve until `stop` is set, then finish what is in flight.
 
@@ -60,6 +65,7 @@ async def serve(
         config: how.
         stop: ends it.
         on_ready: called with the URL once it listens.
+        hurry: gives up what is in flight, once `stop` is set.
         connect_s: seconds for the connection to nats-server.
 
     Raises:
@@ -81,7 +87,7 @@ async def serve(
             on_ready(f"http://{shown}:{port}")
             await _first(serving, stop.wait())
             server.stop()  # type: ignore[no-untyped-call] # Granian's, without types
-            await asyncio.wait((serving,), timeout=config.drain_s)
+            await _wait(serving, hurry or asyncio.Event(), config.drain_s)
     # What is left was just given up with the client: time to say so.
     await asyncio.wait((serving,), timeout=_LAST_WORDS_S)
 
@@ -127,6 +133,13 @@ def _reserve(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; choose another --port, 0 takes a free one"
         ) from error
     return reserved
+
+
+async def _wait(serving: "asyncio.Task[None]", hurry: asyncio.Event, timeout_s: float) -> None:
+    """Wait until the server has ended, but no longer than either allows."""
+    hurrying = asyncio.ensure_future(hurry.wait())
+    await asyncio.wait((serving, hurrying), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    hurrying.cancel()
 
 
 async def _first(serving: "asyncio.Task[None]", event: "Coroutine[Any, Any, object]") -> None:
