@@ -106,7 +106,8 @@ class Calls:
                 await self._link.up.wait()
                 return await self._catalogue.model(name, task)
         except TimeoutError:
-            raise from_code(ErrorCode.EXPIRED, "the model could not be read from the fleet in time") from None
+            lost = "" if self._link.up.is_set() else ": the connection to nats-server was lost; see whether it runs"
+            raise from_code(ErrorCode.EXPIRED, f"the model could not be read from the fleet in time{lost}") from None
 
     async def _run(
         self,

@@ -94,7 +94,7 @@ class Exchange:
         except TimeoutError:
             if pending.is_stored:
                 self._waits.failed(pending.route, _now_s())
-            raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(chunk)) from None
+            raise DeadlineExceeded(ErrorCode.EXPIRED, self._diagnosis(pending, window)) from None
         except asyncio.CancelledError:
             if pending.is_published:
                 await self._cancel([chunk])
@@ -221,10 +221,16 @@ class Exchange:
         for call in self._calls.values():
             call.events.put_nowait(outcome)
 
-    def _diagnosis(self, chunk: Outgoing) -> str:
+    def _diagnosis(self, pending: Pending, window: asyncio.Semaphore) -> str:
         if not self._nats.is_connected:
             return "no reply in time: the connection to nats-server was lost and is not back; see whether it runs"
-        return f"no reply in time: allow more, or see whether workers for {chunk.model} run and keep up"
+        model = pending.chunk.model
+        if window.locked() and not pending.is_published:
+            return (
+                f"no reply in time: never sent, since {_WINDOW} chunks of this client wait for workers for {model} "
+                "already; make fewer calls at a time, or allow more"
+            )
+        return f"no reply in time: allow more, or see whether workers for {model} run and keep up"
 
 
 def _now_s() -> float:

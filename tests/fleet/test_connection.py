@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from headrace import Client, ConnectionFailed, InputError, SyncClient, local
+from headrace import Client, ConnectionFailed, DeadlineExceeded, InputError, SyncClient, local
 from headrace_engine import Engine
 
 from ..waiting import until
@@ -48,6 +48,16 @@ async def test_closing_a_client_ends_the_wait_for_its_connection(tmp_path: Path)
             with pytest.raises(ConnectionFailed, match="the client is closed"):
                 async with asyncio.timeout(5):
                     await wait
+
+
+async def test_a_first_call_that_finds_no_server_says_so(tmp_path: Path) -> None:
+    with ExitStack() as life:
+        server = life.enter_context(local.server(tmp_path))
+        async with await Client.connect(server.url) as client:
+            await asyncio.to_thread(life.close)
+            await until(lambda: client.state == "reconnecting", "the loss is seen")
+            with pytest.raises(DeadlineExceeded, match="the connection to nats-server was lost"):
+                await client.embed("text", timeout=0.1)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", float("nan")])

@@ -13,8 +13,8 @@ from headrace_contracts.connection import Link
 from headrace.catalogue import Catalogue
 from headrace.client import Client
 from headrace.errors import HeadraceError, ItemError
-from headrace.hedging import Hedging
-from headrace.options import check_tenant
+from headrace.hedging import Hedging, check_hedging
+from headrace.options import check_count, check_tenant
 from headrace.testing.fake_model import checked, fake_model
 from headrace.testing.fake_published import FakePublished
 from headrace.testing.fake_worker import FakeWorker
@@ -57,6 +57,9 @@ class FakeClient(Client):
             InputError: an argument is wrong.
         """
         check_tenant(tenant)
+        check_hedging(hedging)
+        if max_call_tokens is not None:
+            check_count("max_call_tokens", max_call_tokens)
         served = [checked(spec) for spec in (_default_models() if models is None else models)]
         vocabulary, link, client_id = Vocabulary(), Link(), secrets.token_hex(8)
         self._script = Script(delay_s)
