@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 from economics import processes
 from headrace import Client, DeadlineExceeded, Overloaded
-from headrace.catalogue import Model
 from headrace.options import EmbedOptions
+from headrace.published import Model
 from headrace.result import CallUsage
 from headrace.tokens import Tokenized
 from headrace_workers import event_loop
