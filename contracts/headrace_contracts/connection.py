@@ -27,6 +27,19 @@ class ServerTooOld(ContractError):
     """Raised when the nats-server is older than the contract needs."""
 
 
+class _Patient(NatsClient):
+    """nats-py's client, which also hears on when a server answers a PING for which nobody waits any more.
+
+    nats-py itself sets the result of a future that was cancelled, and its loop that reads ends by the error: nothing is
+    heard until two PINGs more are unanswered, half a minute later. A server that stood still for a moment is enough.
+    """
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+
 class Link:
     """Whether the connection stands now, and who is told when that changes.
 
@@ -70,7 +83,7 @@ async def connect(
     """
     servers = [_checked(part.strip()) for part in url.split(",")]
     shown = ",".join(map(_without_credentials, servers))
-    nats, link = NatsClient(), Link()
+    nats, link = _Patient(), Link()
     last_error: Exception | None = None
 
     async def remember(error: Exception) -> None:

@@ -1,6 +1,7 @@
 """Connecting: what is said when it does not work, and what is never said."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -8,6 +9,7 @@ import pytest
 import uvloop
 from headrace import local
 from headrace_contracts.connection import Unreachable, close, connect
+from nats.errors import FlushTimeoutError
 
 from ..waiting import until
 
@@ -56,3 +58,19 @@ def test_a_connection_that_is_lost_can_be_closed_on_any_loop(
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(lose_and_close())
+
+
+async def test_a_server_that_answers_too_late_is_heard_all_the_same() -> None:
+    with local.server() as server:
+        nats, _ = await connect(server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+        heard = await nats.subscribe("hr.inbox.test.word")
+        await nats.flush()
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(FlushTimeoutError):
+                await nats.flush(timeout=0.2)  # type: ignore[arg-type] # seconds; nats-py only waits for it
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        await nats.publish("hr.inbox.test.word", b"after it went on")
+        assert (await heard.next_msg(timeout=5)).data == b"after it went on"
+        await close(nats)
