@@ -253,4 +253,5 @@ def test_the_log_says_why_a_limit_changed_and_flags_reach_the_worker(nats_server
     ):
         while "may hold" not in log.read_text():
             client.embed("time goes by")
-    assert f"{STREAM} may hold 200,000 bytes now, not 300,000: set by --online-max-bytes" in log.read_text()
+    streams = ", ".join(subjects.online_stream(NAME, 0, queue) for queue in range(4))
+    assert f"{streams} may hold 200,000 bytes now: set by --online-max-bytes" in log.read_text()

@@ -79,7 +79,7 @@ class Admission:
         wanted = round(fleet.rate * seconds * bytes_per_token * self.share)
         least = max(_LEAST_BYTES, _FEWEST * self.max_msg_size)
         reason = (
-            f"{seconds:.2g} s of {len(fleet.workers)} workers that do {fleet.rate:,} tokens/s, at "
+            f"{seconds:.2g} s of {_workers(len(fleet.workers))} {fleet.rate:,} tokens/s, at "
             f"{bytes_per_token:.1f} bytes a token"
         )
         if wanted < least:
@@ -107,3 +107,7 @@ def share_of_one(spec: ModelSpec) -> float:
     be more queues than two; but none waits behind all of that.
     """
     return 1 / (spec.shards * min(_HAND, spec.queues))
+
+
+def _workers(number: int) -> str:
+    return "a worker that does" if number == 1 else f"{number} workers that do"

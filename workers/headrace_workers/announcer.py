@@ -86,7 +86,7 @@ class Announcer:
         try:
             # No longer than the others take this worker for alive.
             async with asyncio.timeout(self._every_s):
-                await self._gate.adjust(view, self.weight.bytes_per_token, self.patience.seconds)
+                await self._gate.adjust(view, self.weight.bytes_per_token, self.patience)
         except (NatsError, OSError) as error:
             if not self._is_failing:  # said once, not with every beat
                 logger.warning("the limits of %s cannot be set, they stay as they are: %r", self._subject, error)

@@ -65,6 +65,11 @@ class Delivery:
         return f"{found.stream}-{found.sequence.stream}"
 
     @property
+    def stream(self) -> str:
+        """The NATS stream that it came from."""
+        return self._message.metadata.stream
+
+    @property
     def age_ms(self) -> float:
         """Milliseconds since the broker stored it, by this machine's clock; never negative."""
         return max(0.0, time.time() * 1000 - self._stored_ms)

@@ -1,10 +1,10 @@
-"""How long callers wait for what they ask.
+"""How long callers wait for what they ask, queue by queue: the tenants of one need not be those of another.
 
 Knows the requests that came of late. Pure. A queue as long as its callers' patience is the worst of all: each request
 comes to its turn just before its deadline, runs, and is answered to nobody. So a queue must be shorter than that.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 
 import numpy as np
 
@@ -18,14 +18,14 @@ class Patience:
     """The patience of recent callers."""
 
     def __init__(self) -> None:
-        self._recent: deque[float] = deque(maxlen=_REMEMBERED)
+        self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
 
-    def add(self, seconds: float) -> None:
-        """One waits for so long, from the moment the broker stored its request; less than 0 is not at all."""
+    def add(self, queue: str, seconds: float) -> None:
+        """One waits for so long, from the moment the broker stored its request there; less than 0 is not at all."""
         # A request can be stored after its deadline: its client was late, or their clocks differ.
-        self._recent.append(max(0.0, seconds))
+        self._recent[queue].append(max(0.0, seconds))
 
-    @property
-    def seconds(self) -> float | None:
-        """What nine of ten callers wait for at least; None before enough came."""
-        return float(np.quantile(self._recent, _QUANTILE)) if len(self._recent) >= _ENOUGH else None
+    def seconds(self, queue: str) -> float | None:
+        """What nine of ten callers of a queue wait for at least; None before enough came."""
+        recent = self._recent[queue]
+        return float(np.quantile(recent, _QUANTILE)) if len(recent) >= _ENOUGH else None

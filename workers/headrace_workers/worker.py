@@ -181,7 +181,7 @@ class Worker:
         """Queue what came in, or refuse it."""
         self._hold.add(delivery)
         if delivery.priority == "online" and (patience_s := delivery.patience_s) is not None:
-            self._announcer.patience.add(patience_s)
+            self._announcer.patience.add(delivery.stream, patience_s)
         try:
             work = accept(
                 delivery,
