@@ -35,5 +35,6 @@ def test_the_callers_of_one_queue_say_nothing_of_those_of_another() -> None:
     for _ in range(20):
         patience.add(QUEUE, 0.1)
         patience.add("HR_ONLINE_m_0_1", 30)
-    assert (patience.seconds(QUEUE), patience.seconds("HR_ONLINE_m_0_1")) == (pytest.approx(0.1), 30)
+    assert patience.seconds(QUEUE) == pytest.approx(0.1)
+    assert patience.seconds("HR_ONLINE_m_0_1") == 30
     assert patience.seconds("HR_ONLINE_m_0_2") is None
