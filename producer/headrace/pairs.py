@@ -7,6 +7,7 @@ costs little, since queries are short.
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from headrace_contracts import ModelSpec, PairTemplate
 from tokenizers import Tokenizer
 
 from headrace.errors import InputError
-from headrace.tokens import Tokenized, in_turn
+from headrace.tokens import Tokenized, in_turn, piecewise
 
 
 class Join(Protocol):
@@ -81,7 +82,8 @@ class JoinByTokenizer:
         """The pairs of the query with each document, cut to the model's limit."""
         first = prompt + query
         # Not encode_batch_fast: where tokenizer.json has no post-processor, it loses the segment ids.
-        encodings = self._tokenizer.encode_batch([(first, document) for document in documents])
+        pairs = [(first, document) for document in documents]
+        encodings = piecewise(self._tokenizer.encode_batch, pairs, (len(first) + len(text) for text in documents))
         return Tokenized.of(encodings, self._max_length, with_segments=self._has_segments)
 
 
@@ -101,12 +103,14 @@ class JoinByTemplate:
     def tokenize(self, prompt: str, query: str, documents: Sequence[str]) -> Tokenized:
         """The pairs of the query with each document, cut to the model's limit."""
         head = self._filled(prompt, query)
-        bodies = self._tokenizer.encode_batch_fast([head + text for text in documents], add_special_tokens=False)
+        bodies = [head + text for text in documents]
+        encode = partial(self._tokenizer.encode_batch_fast, add_special_tokens=False)
         num_around = len(self._prefix) + len(self._suffix)
-        return Tokenized(
-            [np.array(self._prefix + body.ids[: self._max_body] + self._suffix, np.uint32) for body in bodies],
-            np.fromiter((num_around + len(body) for body in bodies), np.int64, len(bodies)),
-        )
+        sequences, full_lengths = [], []
+        for body in piecewise(encode, bodies, map(len, bodies)):
+            sequences.append(np.array(self._prefix + body.ids[: self._max_body] + self._suffix, np.uint32))
+            full_lengths.append(num_around + len(body))
+        return Tokenized(sequences, np.array(full_lengths, np.int64))
 
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -55,7 +55,7 @@ def _read(name: str, ids: Any, spec: ModelSpec) -> TokenIds:
         raise InputError(f"{name} is of type {type(ids).__name__}: every one must be a list of int")
     if not 0 < len(ids) <= spec.max_length:
         raise InputError(f"{name} has {len(ids)} token ids: {spec.name} takes 1 to {spec.max_length}")
-    for extreme in (min(ids), max(ids)):
+    for extreme in (ids.min(), ids.max()) if isinstance(ids, np.ndarray) else (min(ids), max(ids)):
         if not 0 <= extreme < spec.vocab_size:
             raise InputError(f"{name} holds {extreme}: token ids of {spec.name} are 0 to {spec.vocab_size - 1}")
     return np.array(ids, np.uint32)

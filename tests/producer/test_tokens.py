@@ -56,6 +56,14 @@ async def test_a_prompt_stands_before_each_text(tokenizer_json: str) -> None:
         np.testing.assert_array_equal(one, two)
 
 
+def test_texts_that_are_tokenised_some_at_a_time_come_out_as_each_alone(tokenizer_json: str) -> None:
+    tokenizer = reader(tokenizer_json, 32)
+    some = ["", "the wheel turns " * 9000, "unturnable " * 9000, "water", "", *["a mill " * 5000] * 7, "last"]
+    together, alone = tokenizer.tokenize(some), [tokenizer.tokenize([text]) for text in some]
+    assert [ids.tolist() for ids in together.sequences] == [each.sequences[0].tolist() for each in alone]
+    assert together.full_lengths.tolist() == [int(each.full_lengths[0]) for each in alone]
+
+
 async def test_long_texts_leave_the_event_loop_free(tokenizer_json: str) -> None:
     tokenizing = asyncio.create_task(reader(tokenizer_json, 32)(["the wheel turns " * 20_000]))
     turns = 0

@@ -65,10 +65,9 @@ class Encoded:
         """Segment of each."""
         return [segment for _, segment, _ in self.tokens]
 
-    @property
-    def sequence_ids(self) -> list[int | None]:
-        """Which text each is of; None for special tokens."""
-        return [text for _, _, text in self.tokens]
+    def token_to_sequence(self, token_index: int) -> int | None:
+        """Which text the token is of; None for a special one."""
+        return self.tokens[token_index][2]
 
 
 @dataclass(frozen=True, slots=True)
