@@ -16,6 +16,7 @@ import typer
 from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Nats
 from headrace.errors import InputError
 from headrace.gateway.keys import Keys
+from headrace.gateway.tuning import tune
 
 _PANEL = "Limits"
 _KEYS = "HEADRACE_API_KEYS"
@@ -82,7 +83,7 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
-        await serve(config, stop, _say_ready, hurry=hurry, connect_s=CONNECT_S)
+        await serve(config, stop, _begin, hurry=hurry, connect_s=CONNECT_S)
         return _INTERRUPTED if hurry.is_set() else 0
 
     code = asyncio.run(run())
@@ -107,7 +108,8 @@ def _keys(path: Path | None) -> Keys | None:
     return None if found is None else Keys.parse(re.split(r"[,\n]", found), _KEYS)
 
 
-def _say_ready(url: str) -> None:
+def _begin(url: str) -> None:
+    tune()
     typer.echo(
         f"headrace gateway at {url}, described by {url}/openapi.json; Ctrl-C finishes what runs, and stops", err=True
     )

@@ -5,9 +5,7 @@ same declarations.
 """
 
 import asyncio
-import gc
 import re
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -15,6 +13,7 @@ from litestar import Request
 from litestar.datastructures import State
 from litestar.exceptions import InternalServerException
 
+from headrace.gateway import large
 from headrace.gateway.limits import Limits
 from headrace.gateway.problems import Kind, Refused
 
@@ -51,35 +50,19 @@ class Body(Request[None, "str | None", State]):
         """The decoded body.
 
         Raises:
-            Refused: it is no JSON, or not of the declared type.
+            Refused: it is no JSON, or not of the declared type, or holds too much.
         """
         body = await self.body()
         wanted = self.route_handler.parsed_fn_signature.parameters["data"].annotation
         try:
-            return _decode(body, wanted)
+            if len(body) <= _LARGE:
+                return large.decoder(wanted).decode(body)
+            return await large.decode(body, wanted, self.app.state.limits)
         except msgspec.ValidationError as error:
             text, field = _placed(str(error))
             raise Refused(Kind.INVALID, text, field=field) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(Kind.MALFORMED, f"the body is no JSON: {error}") from None
-
-
-@cache
-def _decoder(wanted: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(wanted)
-
-
-def _decode(body: bytes, wanted: Any) -> Any:
-    decoder = _decoder(wanted)
-    if len(body) <= _LARGE or not gc.isenabled():
-        return decoder.decode(body)
-    # The collector would look at all that is decoded so far, over and over: with many small lists that takes five times
-    # as long as decoding. Nothing else runs meanwhile, for decoding holds Python's lock.
-    gc.disable()
-    try:
-        return decoder.decode(body)
-    finally:
-        gc.enable()
 
 
 def _placed(text: str) -> tuple[str, str | None]:

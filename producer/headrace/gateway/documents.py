@@ -5,8 +5,11 @@ Knows the Rust tokenizer. Does not know pairs: the client cuts them to what the 
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from tokenizers import Encoding, Tokenizer
+
+from headrace.tokens import piecewise
 
 
 async def cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[str]:
@@ -15,12 +18,12 @@ async def cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> li
 
 
 def _cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[str]:
-    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    encodings = piecewise(partial(tokenizer.encode_batch, add_special_tokens=False), texts, map(len, texts))
     return [_beginning(text, encoding, max_tokens) for text, encoding in zip(texts, encodings, strict=True)]
 
 
 def _beginning(text: str, encoding: Encoding, max_tokens: int) -> str:
     if len(encoding) <= max_tokens:
         return text
-    _, end = encoding.offsets[max_tokens - 1]
+    _, end = encoding.token_to_chars(max_tokens - 1)
     return text[:end]

@@ -14,11 +14,10 @@ from msgspec import Meta
 from headrace.embeddings import Embeddings
 from headrace.errors import InputError
 from headrace.gateway.call import Call
+from headrace.gateway.ids import Id, Ids
 from headrace.gateway.limits import Limits
 from headrace.gateway.naming import naming
 
-Id: TypeAlias = Annotated[int, Meta(ge=0, lt=2**32)]
-Ids: TypeAlias = Annotated[list[Id], Meta(min_length=1)]
 Input: TypeAlias = Annotated[
     str | list[str | Id | Ids],
     Meta(description="a text, a list of texts, the token ids of a text, or a list of such; items are of one kind"),
@@ -48,7 +47,7 @@ async def embed(value: str | Sequence[Any], field: str, spec: ModelSpec, call: C
 
 
 def _read(value: str | Sequence[Any], field: str, limits: Limits) -> tuple[list[Any], type]:
-    """The texts or sequences of ids, and which of them they are: str or list."""
+    """The texts or sequences of ids, and which of them they are: str, or else list or array."""
     if isinstance(value, str):
         return [value], str
     if not value:

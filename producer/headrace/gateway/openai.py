@@ -4,14 +4,15 @@ Knows its fields (https://platform.openai.com/docs/api-reference/embeddings). Tw
 and `prompt_name`.
 """
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from headrace_contracts import ModelSpec
 from litestar import Response, get, post
 from msgspec import Meta, Struct
 
-from headrace.gateway import inputs, slices
-from headrace.gateway.answer import answer
+from headrace.gateway import inputs, pieces
+from headrace.gateway.answer import answer, answer_pieces
 from headrace.gateway.call import Call
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.shapes import OPENAI
@@ -21,6 +22,8 @@ _ERRORS = OPENAI.documented()
 
 class EmbeddingsRequest(Struct, forbid_unknown_fields=True):
     """What to embed, and how."""
+
+    ids_field: ClassVar = "input"
 
     input: inputs.Input
     model: Annotated[str, Meta(description="served name; may be left out while one model embeds")] | None = None
@@ -88,9 +91,10 @@ async def embeddings(data: EmbeddingsRequest, call: Call) -> Response[Embeddings
         values = inputs.written(rows[indices.start : indices.stop], data.encoding_format)
         return [Embedding(index, value) for index, value in zip(indices, values, strict=True)]
 
-    found = cast("list[Embedding]", await slices.array(len(rows), rows.shape[1], some))
+    found = await pieces.array(len(rows), rows.shape[1], some)
     tokens = vectors.usage.tokens
-    return answer(EmbeddingsReply(found, spec.name, Usage(tokens, tokens)), vectors)
+    envelope = msgspec.json.encode(EmbeddingsReply([], spec.name, Usage(tokens, tokens)))
+    return answer_pieces(pieces.put_into(envelope, found), vectors)
 
 
 @get("/v1/models", summary="List the models", responses=_ERRORS)

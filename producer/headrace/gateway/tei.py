@@ -5,15 +5,15 @@ Knows its fields (router/src/http/types.rs, version 1.9). `model` is ours, for f
 
 import os
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from headrace_contracts import ModelSpec
 from litestar import Response, get, post
 from msgspec import Meta, Struct
 
 from headrace.errors import InputError
-from headrace.gateway import inputs, slices
-from headrace.gateway.answer import answer
+from headrace.gateway import inputs, pieces
+from headrace.gateway.answer import answer, answer_pieces
 from headrace.gateway.call import Call
 from headrace.gateway.inputs import EncodingFormat, Input
 from headrace.gateway.naming import naming
@@ -32,6 +32,8 @@ _ERRORS = TEI.documented()
 
 class EmbedRequest(Struct, forbid_unknown_fields=True):
     """What to embed, and how."""
+
+    ids_field: ClassVar = "inputs"
 
     inputs: Input
     truncate: Truncate | None = None
@@ -107,10 +109,10 @@ async def embed(data: EmbedRequest, call: Call) -> Response[list[list[float] | s
         normalize=data.normalize is not False,
     )
     rows = inputs.floats(vectors)
-    found = await slices.array(
+    found = await pieces.array(
         len(rows), rows.shape[1], lambda some: inputs.written(rows[some.start : some.stop], data.encoding_format)
     )
-    return answer(found, vectors)
+    return answer_pieces(found, vectors)
 
 
 @post("/rerank", status_code=200, summary="Rank texts by relevance", responses=_ERRORS)
@@ -138,7 +140,7 @@ async def tokenize(data: TokenizeRequest, call: Call) -> Response[list[list[Toke
     prompt = EmbedOptions(prompt_name=data.prompt_name).prompt(spec) if data.prompt_name else ""
     tokenizer = await call.fleet.client.tokenizer(spec.name)
     prompted = [prompt + text for text in texts]
-    return answer(await tokens_of(prompted, tokenizer, call.limits, special=data.add_special_tokens))
+    return answer_pieces(await tokens_of(prompted, tokenizer, call.limits, special=data.add_special_tokens))
 
 
 @get("/info", summary="What a model and this gateway take", responses=_ERRORS)

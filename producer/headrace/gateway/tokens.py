@@ -4,7 +4,8 @@ Knows the Rust tokenizer. Does not know the API.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -12,9 +13,12 @@ from tokenizers import Encoding, Tokenizer
 
 from headrace.errors import InputError
 from headrace.gateway.limits import Limits
+from headrace.gateway.pieces import Pieces
+from headrace.tokens import piecewise
 
 # Tokens of a piece of JSON: encoding one holds Python's lock, for a fraction of a millisecond.
 _SLICE = 2000
+_PIECE_BYTES = 262_144
 _encoder = msgspec.json.Encoder()
 
 
@@ -36,7 +40,7 @@ class Token(Struct):
     stop: int | None
 
 
-async def tokens_of(texts: Sequence[str], tokenizer: Tokenizer, limits: Limits, *, special: bool) -> msgspec.Raw:
+async def tokens_of(texts: Sequence[str], tokenizer: Tokenizer, limits: Limits, *, special: bool) -> Pieces:
     """The JSON of each text's tokens, made in a thread.
 
     Raises:
@@ -45,24 +49,45 @@ async def tokens_of(texts: Sequence[str], tokenizer: Tokenizer, limits: Limits, 
     return await asyncio.to_thread(_tokens, texts, tokenizer, limits.max_tokens, special)
 
 
-def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special: bool) -> msgspec.Raw:
-    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=special)
-    total = sum(map(len, encodings))
-    if total > max_tokens:
-        raise InputError(f"inputs come to {total} tokens: at most {max_tokens} a request, so split them")
-    lists = (_json(text, encoding) for text, encoding in zip(texts, encodings, strict=True))
-    return msgspec.Raw(b"[" + b",".join(lists) + b"]")
+def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special: bool) -> Pieces:
+    encode = partial(tokenizer.encode_batch, add_special_tokens=special)
+    lists: list[bytes] = []
+    total = 0
+    for text, encoding in zip(texts, piecewise(encode, texts, map(len, texts)), strict=True):
+        total += len(encoding)
+        if total > max_tokens:
+            raise InputError(f"inputs come to {total} or more tokens: at most {max_tokens} a request, so split them")
+        lists += (b",[" if lists else b"[[", *_json(text, encoding, tokenizer), b"]")
+    return _merged([*lists, b"]" if lists else b"[]"])
 
 
-def _json(text: str, encoding: Encoding) -> bytes:
-    columns = (encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets)
-    parts = []
+def _json(text: str, encoding: Encoding, tokenizer: Tokenizer) -> Iterator[bytes]:
+    # Not .tokens and .offsets: for a long text, each holds Python's lock for as long as it takes to make all of it.
+    ids, special = encoding.ids, encoding.special_tokens_mask
     for first in range(0, len(encoding), _SLICE):
+        places = range(first, min(first + _SLICE, len(encoding)))
         tokens = [
-            Token(id_, name, True, None, None) if is_special else Token(id_, text[start:stop], False, start, stop)
-            for id_, name, is_special, (start, stop) in zip(
-                *(column[first : first + _SLICE] for column in columns), strict=True
-            )
+            Token(ids[place], tokenizer.id_to_token(ids[place]), True, None, None)
+            if special[place]
+            else _shown(text, ids[place], *encoding.token_to_chars(place))
+            for place in places
         ]
-        parts.append(_encoder.encode(tokens)[1:-1])
-    return b"[" + b",".join(parts) + b"]"
+        yield (b"," if first else b"") + _encoder.encode(tokens)[1:-1]
+
+
+def _shown(text: str, token_id: int, start: int, stop: int) -> Token:
+    return Token(token_id, text[start:stop], False, start, stop)
+
+
+def _merged(parts: Iterable[bytes]) -> Pieces:
+    """The same in pieces of some size: of many short texts, each part is some bytes."""
+    pieces: list[bytes] = []
+    some: list[bytes] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += len(part)
+        if size > _PIECE_BYTES:
+            pieces.append(b"".join(some))
+            some, size = [], 0
+    return [*pieces, b"".join(some)]
