@@ -17,7 +17,8 @@ from .running import Running
 
 def sequences() -> list[list[int]]:
     """Token ids that come to more than 64 kB of JSON."""
-    return np.random.default_rng(0).integers(10_000, 30_000, (120, 100)).tolist()
+    ids: list[list[int]] = np.random.default_rng(0).integers(10_000, 30_000, (120, 100)).tolist()
+    return ids
 
 
 @pytest.mark.parametrize(("path", "field"), [("/v1/embeddings", "input"), ("/embed", "inputs")])

@@ -25,5 +25,5 @@ def _cut(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int) -> list[st
 def _beginning(text: str, encoding: Encoding, max_tokens: int) -> str:
     if len(encoding) <= max_tokens:
         return text
-    _, end = encoding.token_to_chars(max_tokens - 1)
-    return text[:end]
+    place = encoding.token_to_chars(max_tokens - 1)
+    return text if place is None else text[: place[1]]

@@ -64,19 +64,17 @@ def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special
 def _json(text: str, encoding: Encoding, tokenizer: Tokenizer) -> Iterator[bytes]:
     # Not .tokens and .offsets: for a long text, each holds Python's lock for as long as it takes to make all of it.
     ids, special = encoding.ids, encoding.special_tokens_mask
+
+    def token(index: int) -> Token:
+        place = None if special[index] else encoding.token_to_chars(index)
+        if place is None:
+            return Token(ids[index], tokenizer.id_to_token(ids[index]) or "", True, None, None)
+        start, stop = place
+        return Token(ids[index], text[start:stop], False, start, stop)
+
     for first in range(0, len(encoding), _SLICE):
-        places = range(first, min(first + _SLICE, len(encoding)))
-        tokens = [
-            Token(ids[place], tokenizer.id_to_token(ids[place]), True, None, None)
-            if special[place]
-            else _shown(text, ids[place], *encoding.token_to_chars(place))
-            for place in places
-        ]
-        yield (b"," if first else b"") + _encoder.encode(tokens)[1:-1]
-
-
-def _shown(text: str, token_id: int, start: int, stop: int) -> Token:
-    return Token(token_id, text[start:stop], False, start, stop)
+        some = [token(index) for index in range(first, min(first + _SLICE, len(encoding)))]
+        yield (b"," if first else b"") + _encoder.encode(some)[1:-1]
 
 
 def _merged(parts: Iterable[bytes]) -> Pieces:
