@@ -37,7 +37,7 @@ def test_many_token_ids_have_the_vectors_of_our_client(
         ({"input": [*sequences(), [1, -2]]}, "input[120][1]: Expected `int` >= 0"),
         ({"input": [*sequences(), "text"]}, "input mixes texts, numbers and lists"),
         ({"input": [*sequences(), []]}, "input[120]: Expected `array` of length >= 1"),
-        ({"input": [*sequences(), [30_522]]}, "token_ids[120] holds 30522"),
+        ({"input": [*sequences(), [30_522]]}, "input[120] holds 30522"),
         ({"depth": 3}, "Object contains unknown field `depth`"),
     ],
 )
