@@ -11,8 +11,7 @@ from headrace_contracts import Usage
 
 from headrace.call_window import LEAST, CallWindow
 from headrace.errors import Overloaded
-
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
+from headrace.pauses import Pauses
 
 
 class Pace:
@@ -35,15 +34,14 @@ class Pace:
             Overloaded: it is refused, and no other was let in.
             HeadraceError: whatever else `ask` raises.
         """
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses()
         while not await self._is_answered(ask):
             if self._num_out:
                 # It gives up its place: a reply to another says that there is room again.
                 self._window.refused()
                 await self._places.acquire()
             else:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+                await asyncio.sleep(pauses.take_s())
 
     async def _is_answered(self, ask: Callable[[], Awaitable[Usage | None]]) -> bool:
         self._num_out += 1

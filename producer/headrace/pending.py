@@ -10,12 +10,12 @@ from headrace_contracts import ErrorCode, ErrorReply, topology
 
 from headrace.outcome import Event, Outcome, by_broker, is_final, is_refusal
 from headrace.outgoing import Outgoing
+from headrace.pauses import Pauses
 from headrace.retries import Retries
 
 _ACK_TIMEOUT_S = 2.0
 # When to come back if nobody says: an online queue holds about two seconds of work.
 RETRY_MS = 1000
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
 
 
 class Pending:
@@ -40,7 +40,7 @@ class Pending:
         self.is_stored = False
         self.is_hedged = False
         self._retries = retries
-        self._pause_s = _FIRST_PAUSE_S
+        self._pauses = Pauses()
         self._num_full = 0
 
     def begin(self, route: str) -> None:
@@ -87,8 +87,7 @@ class Pending:
         if event is Outcome.LOST:
             self.copy += 1
         elif event is not Outcome.UNCONFIRMED and is_last_route:
-            pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _LAST_PAUSE_S)
-            return await self._pause(pause_s)
+            return await self._pause(self._pauses.take_s())
         return None
 
     def _is_full_everywhere(self) -> bool:

@@ -123,7 +123,8 @@ class Puller:
 
     async def _pull(self) -> str:
         """Open one pull, on an inbox of its own, and stay until it ends; returns why it did."""
-        idle, size = self._hooks.is_idle(), self._size()
+        idle = self._hooks.is_idle()
+        size = self._size(idle=idle)
         self._is_fruitful = False
         self._ended = asyncio.get_running_loop().create_future()
         inbox = self._nats.new_inbox()
@@ -140,13 +141,13 @@ class Puller:
         finally:
             self.share.end_pull()
 
-    def _size(self) -> int:
+    def _size(self, *, idle: bool) -> int:
         """Bytes to ask for."""
         if not self._is_fruitful:
             # Where there was no work a pull mostly stands there, and what it takes the other queues lack.
             return self._limits.min_bytes
-        most = max(self._limits.idle_bytes, self._limits.min_bytes) if self._hooks.is_idle() else self.share.free
-        return min(self.share.free, most)
+        free = self.share.free
+        return min(free, max(self._limits.idle_bytes, self._limits.min_bytes)) if idle else free
 
     async def _end_of(self, inflow: Subscription, ended: "asyncio.Future[str]") -> str:
         """Wait for the end of the open pull and close its inbox."""
