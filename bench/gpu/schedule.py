@@ -143,10 +143,12 @@ class Schedule:
             self._lose(process, "bulk", str(error))
 
     def _notice(self, process: Process, message: Message | None, stage: str = "prepare") -> None:
-        is_ours = process in (*self._preparing.values(), *self._ready.values())
+        is_preparing = process in self._preparing.values()
+        is_ours = is_preparing or process in self._ready.values()
         match message:
             case None if is_ours:
-                self._lose(process, stage, process.last_words())
+                # Another's job may be running meanwhile, which is not to blame.
+                self._lose(process, "prepare" if is_preparing else stage, process.last_words())
             case Ready() if is_ours:
                 del self._preparing[process.backend]
                 if message.models:
