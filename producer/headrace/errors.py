@@ -9,6 +9,12 @@
     │   ├── DeadlineExceeded     no answer in time                                       (also a TimeoutError)
     │   └── ModelChanged         the fleet serves another revision than the one read
     ├── ItemsFailed              some texts have no vector or score, and the call asked for all or none
+    ├── BulkError                a bulk job cannot go on
+    │   ├── SourceError          its corpus cannot be read
+    │   ├── SinkError            its vectors cannot be written, or read
+    │   │   └── CardMismatch     the sink holds vectors of another model, or made in another way
+    │   ├── JobConflict          another job of this name is there, or another process has taken over its work
+    │   └── JobFailed            too many rows failed, or the fleet refused the work
     └── LocalFailed              an embedded nats-server or worker did not start
 
 Catch HeadraceError for all of it. Each text says what to do next.
@@ -96,6 +102,30 @@ class ItemsFailed(HeadraceError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.errors), *self._nouns)  # a mapping proxy cannot be pickled
+
+
+class BulkError(HeadraceError):
+    """Base of what a bulk job raises. What it has written stays, and the same command goes on from there."""
+
+
+class SourceError(BulkError):
+    """Raised when a corpus cannot be read."""
+
+
+class SinkError(BulkError):
+    """Raised when a sink cannot be written to or read."""
+
+
+class CardMismatch(SinkError):
+    """Raised when a sink holds vectors that those of the job cannot be compared with."""
+
+
+class JobConflict(BulkError):
+    """Raised when a job of this name does something else, or another process has taken over a shard."""
+
+
+class JobFailed(BulkError):
+    """Raised when a job gives up: too many rows failed, the fleet changed its model, or somebody cancelled it."""
 
 
 class LocalFailed(HeadraceError):

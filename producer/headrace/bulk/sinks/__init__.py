@@ -1,0 +1,1 @@
+"""Places for vectors that bulk jobs can write to, one kind a file."""

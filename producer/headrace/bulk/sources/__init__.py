@@ -1,0 +1,1 @@
+"""Corpora that bulk jobs can read, one kind a file."""
