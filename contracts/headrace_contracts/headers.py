@@ -15,6 +15,10 @@ DEADLINE = "Hr-Deadline"
 TOKENS = "Hr-Tokens"
 TENANT = "Hr-Tenant"
 TRACEPARENT = "traceparent"  # W3C Trace Context, https://www.w3.org/TR/trace-context/
+# On chunks of an atomic batch: ADR-50 of NATS.
+BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
 # On dead letters.
 REASON = "Hr-Reason"
 DELIVERIES = "Hr-Deliveries"

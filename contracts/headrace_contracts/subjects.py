@@ -45,9 +45,14 @@ def online(model: str, shard: int, queue: int) -> str:
     return f"hr.online.{model_name(model)}.{shard}.{queue}"
 
 
-def batch(model: str, job: str) -> str:
-    """Where bulk work is published; one subject a job, so that jobs can be told apart in the broker."""
-    return f"hr.batch.{model_name(model)}.{token(job, 'job')}"
+def batch(model: str, job: str, shard: int | None = None) -> str:
+    """Where bulk work is published; one subject a job or shard of it, so that they can be told apart in the broker."""
+    return f"hr.batch.{model_name(model)}.{token(job, 'job')}" + ("" if shard is None else f".{shard}")
+
+
+def batch_of_job(model: str, job: str) -> str:
+    """All shards of a bulk job."""
+    return f"hr.batch.{model_name(model)}.{token(job, 'job')}.>"
 
 
 def batch_all(model: str) -> str:
@@ -68,6 +73,11 @@ def fleet(model: str) -> str:
 def results(job: str, shard: int = 0) -> str:
     """Where workers publish the results of a bulk job; not one subject a document: subjects cost the broker memory."""
     return f"{RESULTS_ROOT}.{token(job, 'job')}.{shard}"
+
+
+def results_of_job(job: str) -> str:
+    """All results of a bulk job."""
+    return f"{RESULTS_ROOT}.{token(job, 'job')}.>"
 
 
 def dead(model: str, priority: Priority) -> str:

@@ -15,6 +15,8 @@ MODELS_BUCKET = "hr_models"
 JOBS_BUCKET = "hr_jobs"
 TOKENIZERS_BUCKET = "hr_tokenizers"
 
+RESULTS_STREAM = "HR_RESULTS"
+
 CONSUMER = "workers"
 PULL_GROUP = "w"
 # Priorities of a pull inside the group: the broker serves lower numbers first.
@@ -26,6 +28,7 @@ ONLINE_START_BYTES = 16 * 1024 * 1024
 
 _SECOND = 1_000_000_000  # the API counts in nanoseconds
 _DAY = 24 * 3600.0
+_RESULTS_ACK_WAIT_S = _DAY
 _MIB = 1024 * 1024
 
 
@@ -138,12 +141,12 @@ def batch_stream(model: str, *, max_msg_size: int, replicas: int = 1, max_bytes:
 
 
 def results_stream(*, replicas: int = 1, max_bytes: int = 4096 * _MIB) -> StreamSpec:
-    """Results of bulk jobs until their sink has written them."""
+    """Results of bulk jobs until they are acked: their sink has written them. Workers wait while it is full."""
     return StreamSpec(
-        name="HR_RESULTS",
+        name=RESULTS_STREAM,
         subjects=(f"{subjects.RESULTS_ROOT}.>",),
         storage="file",
-        retention="limits",
+        retention="workqueue",
         discard="new",
         max_bytes=max_bytes,
         max_age_s=7 * _DAY,
@@ -168,6 +171,24 @@ def dead_stream(*, replicas: int = 1, max_bytes: int = 1024 * _MIB) -> StreamSpe
 def online_consumer(model: str, shard: int, queue: int, *, ack_wait_s: float = 10) -> ConsumerSpec:
     """Redelivered fast: somebody waits."""
     return ConsumerSpec(stream=subjects.online_stream(model, shard, queue), ack_wait_s=ack_wait_s, memory=True)
+
+
+def results_consumer(name: str, job: str, shard: int) -> dict[str, object]:
+    """What the one process that writes a shard of a bulk job reads its results by, as the JetStream API spells it.
+
+    It holds what it got until its sink has written that, for however long, so nothing is ever redelivered for being
+    late: whoever takes the shard over makes a new consumer, which begins with all that was not acked.
+    """
+    return {
+        "durable_name": name,
+        "name": name,
+        "filter_subject": subjects.results(job, shard),
+        "ack_policy": "explicit",
+        "ack_wait": int(_RESULTS_ACK_WAIT_S * _SECOND),
+        "max_deliver": -1,
+        "max_ack_pending": -1,
+        "inactive_threshold": int(_DAY * _SECOND),
+    }
 
 
 def batch_consumer(model: str, *, ack_wait_s: float = 60) -> ConsumerSpec:

@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeGuard
 from headrace_contracts import DecodeError, ErrorCode, ErrorReply, Reply, decode_reply
 
 # JetStream error codes: the NATS stream's limit, the server's or the account's resources, too many requests at once.
-_FULL = frozenset({10077, 10023, 10002, 10167})
-_TOO_LARGE = 10054  # no retry makes it fit
+FULL = frozenset({10077, 10023, 10002, 10167})
+TOO_LARGE = 10054  # no retry makes it fit
 
 
 class Outcome(Enum):
@@ -47,9 +47,9 @@ def read_ack(data: bytes) -> Event:
     if error is None:
         return Outcome.STORED
     code = error.get("err_code")
-    if code == _TOO_LARGE:
+    if code == TOO_LARGE:
         return by_broker(ErrorCode.TOO_LONG, f"the broker refused it: {error}")
-    return Outcome.FULL if code in _FULL else Outcome.MISSING
+    return Outcome.FULL if code in FULL else Outcome.MISSING
 
 
 def read_reply(data: bytes) -> Event:

@@ -9,10 +9,10 @@ import logging
 from collections import defaultdict
 
 from headrace_contracts import ModelSpec, subjects
+from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 
 from headrace_workers.admission import Admission, Limit
-from headrace_workers.api import api
 from headrace_workers.fleet import View
 from headrace_workers.patience import Patience
 

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from headrace_contracts import ModelSpec, limits, subjects, topology
+from headrace_contracts.api import api
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
 from nats.errors import TimeoutError as NatsTimeoutError
 
-from headrace_workers.api import api
 from headrace_workers.config import WorkerConfig
 from headrace_workers.errors import TopologyConflict
 

@@ -61,6 +61,11 @@ class Sink(Protocol):
     """A place for vectors, by id."""
 
     @property
+    def name(self) -> str:
+        """What people call it; another one for another place. Without passwords."""
+        ...
+
+    @property
     def place(self) -> Path | None:
         """A folder for what the job keeps beside the vectors; None where the sink is no folder."""
         ...

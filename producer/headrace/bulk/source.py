@@ -31,6 +31,11 @@ class Shard:
 class Source(Protocol):
     """A corpus. The same source gives the same shards and rows in the same order, each time and on every machine."""
 
+    @property
+    def name(self) -> str:
+        """What people call it; without passwords."""
+        ...
+
     def shards(self) -> Sequence[Shard]:
         """Its shards, in a fixed order.
 

@@ -1,0 +1,63 @@
+"""What a process shows that it does not see itself: what the others of its job did, and how much waits in the queue.
+
+Knows whom to ask, and that no answer is no harm. Does not know who shows it.
+"""
+
+import asyncio
+import logging
+
+from headrace_contracts import subjects
+from headrace_contracts.api import api
+from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
+
+from headrace.bulk.jobs.record import Owner, Tally
+from headrace.bulk.jobs.store import Jobs
+from headrace.bulk.progress import Progress
+from headrace.errors import HeadraceError
+
+logger = logging.getLogger(__name__)
+
+_EVERY_S = 2.0
+# Of a job with many shards, reading them all is work for the broker.
+_SHARDS_A_LOOK = 500
+
+
+class Overview:
+    """Looks around for one process of a job."""
+
+    def __init__(self, nats: NatsClient, jobs: Jobs, job: str, model: str, progress: Progress, me: Owner) -> None:
+        self._nats = nats
+        self._jobs = jobs
+        self._job = job
+        self._model = model
+        self._progress = progress
+        self._me = me
+
+    async def look(self) -> Tally:
+        """The tally of the whole job; the progress is told what of it others did."""
+        shards = await self._jobs.shards(self._job)
+        tally = Tally()
+        for shard in shards.values():
+            tally = tally.plus(shard.checkpoint.tally)
+        owners = {shard.owner.process for shard in shards.values() if shard.owner is not None}
+        self._progress.processes = len(owners | {self._me.process})
+        self._progress.rows_elsewhere = max(0, tally.rows - self._progress.rows_done)
+        self._every_s = _EVERY_S * (1 + len(shards) // _SHARDS_A_LOOK)
+        return tally
+
+    async def run(self) -> None:
+        """Look now and then, for ever; cancel to end."""
+        call = f"STREAM.INFO.{subjects.batch_stream(self._model)}"
+        wanted = {"subjects_filter": subjects.batch_of_job(self._model, self._job)}
+        while True:
+            try:
+                await self.look()
+                info = await api(self._nats, call, wanted)
+                queued = {} if info is None else info["state"].get("subjects") or {}
+                self._progress.chunks_queued = sum(queued.values())
+            except (NatsError, TimeoutError, HeadraceError) as error:
+                logger.debug("cannot look around: %r", error)
+            await asyncio.sleep(self._every_s)
+
+    _every_s = _EVERY_S

@@ -1,0 +1,84 @@
+"""How a bulk job is to be done.
+
+Knows each setting, its default and its bounds. Does not know corpora or sinks.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace_contracts import Dtype, InvalidName, subjects
+
+from headrace.bulk.cut import Cut
+from headrace.bulk.tolerance import Tolerance
+from headrace.errors import InputError
+from headrace.options import EmbedOptions, check_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to embed a corpus.
+
+    Attributes:
+        model: served name; None takes the only one of the fleet that embeds.
+        prompt_name: one of the model's prompts to put before each text; None takes its default, if any.
+        dim: leading dimensions to keep; None keeps all.
+        dtype: element type of the vectors; None takes the one that the model was trained for.
+        normalize: scale vectors to length one; None does what the checkpoint says.
+        truncate: cut texts that are too long; if false they fail.
+        dedupe: embed a text once that several rows of a window have.
+        keep_texts: hand texts to the sink, too.
+        skip_unchanged: do not embed rows that the sink has already, with the same text.
+        replace: empty a sink that holds vectors of another card.
+        cut: limits of a window.
+        in_flight: windows of one process at a time, which bound its memory and its part of the queue.
+        tolerance: how many rows may fail.
+        folder: for the job's files, where the sink is no folder itself; None takes ./headrace-jobs.
+
+    Raises:
+        InputError: one of them is out of bounds.
+    """
+
+    model: str | None = None
+    prompt_name: str | None = None
+    dim: int | None = None
+    dtype: Dtype | None = None
+    normalize: bool | None = None
+    truncate: bool = True
+    dedupe: bool = True
+    keep_texts: bool = False
+    skip_unchanged: bool = True
+    replace: bool = False
+    cut: Cut = field(default_factory=Cut)
+    in_flight: int = 8
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_count("in_flight", self.in_flight)
+        check_count("cut.rows", self.cut.rows)
+        check_count("cut.characters", self.cut.characters)
+        self.embed_options()  # finds what is wrong with the others
+
+    def embed_options(self) -> EmbedOptions:
+        """What they say of each text."""
+        return EmbedOptions(
+            priority="batch",
+            prompt_name=self.prompt_name,
+            dim=self.dim,
+            dtype=self.dtype,
+            normalize=self.normalize,
+            truncate=self.truncate,
+        )
+
+
+def check_job(name: str) -> str:
+    """The name, if a job may have it.
+
+    Raises:
+        InputError: it may not.
+    """
+    try:
+        # A shard's results consumer is named for job and shard; there must be room.
+        return subjects.token(name, "job")
+    except InvalidName as error:
+        raise InputError(str(error)) from None

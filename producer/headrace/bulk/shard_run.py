@@ -1,0 +1,292 @@
+"""One shard of a bulk job, from its rows to the sink: read → prepare → publish → collect → write → remember → ack.
+
+Knows the order of things, which is what makes a crash harmless: a window is remembered only once the sink has it, and
+its results are acked only once it is remembered. Each word above has a file of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from headrace_contracts import DecodeError, Envelope, decode_reply, subjects
+from headrace_contracts.api import api
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from headrace.bulk.assembly import Assembly
+from headrace.bulk.bulk_chunk import BulkChunk, window_of
+from headrace.bulk.control import Control
+from headrace.bulk.cut import Cut
+from headrace.bulk.jobs.claim import Claim
+from headrace.bulk.jobs.record import Checkpoint, Tally
+from headrace.bulk.ledger import Ledger, Record
+from headrace.bulk.prepare import Work, prepare
+from headrace.bulk.progress import Progress
+from headrace.bulk.publisher import Message, Publisher
+from headrace.bulk.recording import record_of
+from headrace.bulk.results import Results
+from headrace.bulk.sink_thread import SinkThread
+from headrace.bulk.source import Source
+from headrace.bulk.stalled import Stalled
+from headrace.bulk.tolerance import Tolerance
+from headrace.bulk.window import Window, undone_windows
+from headrace.errors import BulkError
+from headrace.pauses import Pauses
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """What all shards of one process share.
+
+    Attributes:
+        nats: the connection.
+        publisher: the way into the batch queue.
+        sink: where vectors go.
+        ledger: what is written down beside it.
+        source: the corpus.
+        cut: the limits of windows.
+        work: what is the same for all windows.
+        permits: one a window in flight; so many bound the process's memory.
+        control: whether the job may go on.
+        progress: what is shown of it.
+        tolerance: how many rows may fail.
+        looks_up: whether the sink may have rows already.
+    """
+
+    nats: NatsClient
+    publisher: Publisher
+    sink: SinkThread
+    ledger: Ledger
+    source: Source
+    cut: Cut
+    work: Work
+    permits: asyncio.Semaphore
+    control: Control
+    progress: Progress
+    tolerance: Tolerance
+    looks_up: bool
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """A window on its way.
+
+    Attributes:
+        assembly: its vectors, as far as they are there.
+        acks: ack subjects of all results that came for it.
+        done: set once nothing is outstanding, or it has failed.
+        copies: how often each chunk was published for a good reason; message ids are made of it.
+        is_sent: whether all of its chunks are in the queue, or were.
+        failure: why the job cannot go on.
+    """
+
+    assembly: Assembly
+    acks: set[str] = field(default_factory=set)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    copies: dict[str, int] = field(default_factory=dict)
+    is_sent: bool = False
+    failure: BulkError | None = None
+
+
+class ShardRun:
+    """One shard in this process's hands."""
+
+    def __init__(self, crew: Crew, claim: Claim, results: Results, run: str) -> None:
+        """Take what it is made of.
+
+        Args:
+            crew: what the process's shards share.
+            claim: this process's right to the shard, and how far it is.
+            results: those of the shard.
+            run: a token of this process, in message ids: what an earlier one published was purged, and must not keep
+                the broker from taking it again.
+        """
+        self._crew = crew
+        self._claim = claim
+        self._results = results
+        self._run = run
+        self._checkpoint = claim.checkpoint
+        self._saving = asyncio.Lock()
+        self._in_flight: dict[int, InFlight] = {}
+        # Results of windows that an earlier process sent and this one has not read yet.
+        self._early: dict[int, list[Msg]] = {}
+        self._model, self._job = crew.work.card.model, crew.work.job
+        self._subject = subjects.batch(self._model, self._job, claim.shard)
+        self._stalled = Stalled(crew.nats, results, self._model, self._subject)
+
+    async def run(self, on_read: Callable[[], None]) -> None:
+        """Bring the shard to its end.
+
+        Args:
+            on_read: called once all of it is read, so that the next shard may begin while the last windows run.
+
+        Raises:
+            BulkError: it cannot go on.
+        """
+        await self._purge()
+        async with asyncio.TaskGroup() as helpers:
+            helping = [
+                helpers.create_task(self._claim.keep()),
+                helpers.create_task(self._results.run(self._take)),
+                helpers.create_task(self._stalled.run(self._publish_again)),
+            ]
+            async with asyncio.TaskGroup() as self._tasks:
+                await self._read_windows()
+                on_read()
+            for helper in helping:
+                helper.cancel()
+        await self._claim.save(replace(self._checkpoint, is_done=True))
+        await self._results.close()
+
+    async def _purge(self) -> None:
+        """What an earlier process left in the queue goes: it would run beside what this one publishes."""
+        call, pauses = f"STREAM.PURGE.{subjects.batch_stream(self._model)}", Pauses()
+        while True:
+            await self._crew.control.may_go()
+            try:
+                await api(self._crew.nats, call, {"filter": self._subject})
+            except (NatsError, TimeoutError) as error:
+                logger.info("the batch queue does not answer yet: %r", error)
+                await asyncio.sleep(pauses.take_s())
+            else:
+                return
+
+    # -- read
+
+    async def _read_windows(self) -> None:
+        """Begin with each window that is not done, once there is room for it."""
+        crew = self._crew
+        windows = undone_windows(crew.source, self._claim.shard, crew.cut, self._checkpoint.spans)
+        while True:
+            await crew.control.may_go()
+            await crew.permits.acquire()
+            window = await asyncio.to_thread(next, windows, None)
+            if window is None:
+                crew.permits.release()
+                return
+            crew.progress.rows_read += len(window.ids)
+            self._tasks.create_task(self._bring_home(window))
+
+    # -- one window
+
+    async def _bring_home(self, window: Window) -> None:
+        """Prepare, publish, collect; then write, remember and ack."""
+        crew = self._crew
+        crew.progress.windows_in_flight += 1
+        try:
+            stored = await crew.sink.lookup(window.ids) if crew.looks_up else {}
+            assembly = await asyncio.to_thread(prepare, window, stored, crew.work)
+            flight = self._in_flight[window.index] = InFlight(assembly)
+            for message in self._early.pop(window.index, ()):
+                self._take(message)
+            await self._publish(flight, list(assembly.outstanding.values()))
+            flight.is_sent = True
+            if assembly.outstanding:
+                await flight.done.wait()
+            if flight.failure is not None:
+                raise flight.failure
+            await self._settle(flight)
+        finally:
+            self._in_flight.pop(window.index, None)
+            crew.progress.windows_in_flight -= 1
+            crew.permits.release()
+
+    async def _publish(self, flight: InFlight, chunks: Sequence[BulkChunk]) -> None:
+        await self._crew.publisher.publish([self._message(flight, chunk) for chunk in chunks])
+
+    def _message(self, flight: InFlight, chunk: BulkChunk) -> Message:
+        copy = flight.copies[chunk.id] = flight.copies.get(chunk.id, -1) + 1
+        envelope = Envelope(
+            reply_to=subjects.results(self._job, self._claim.shard),
+            tokens=chunk.num_tokens,
+            tenant=self._job,
+            msg_id=f"{chunk.id}-{self._run}-{copy}",
+        )
+        return Message(self._subject, chunk.body, envelope.to_headers())
+
+    async def _publish_again(self) -> None:
+        """The queue has nothing of this shard and neither have the results: what is outstanding was lost."""
+        for flight in [flight for flight in self._in_flight.values() if flight.is_sent]:
+            lost = list(flight.assembly.outstanding.values())
+            if lost:
+                logger.warning(
+                    "%d chunks of window %s were lost: sent again", len(lost), flight.assembly.sifted.window.name
+                )
+                self._crew.progress.retries += len(lost)
+                await self._publish(flight, lost)
+
+    # -- collect
+
+    def _take(self, message: Msg) -> None:
+        """A result came: perhaps of a window that is done, or not read yet."""
+        self._stalled.heard()
+        try:
+            reply = decode_reply(message.data)
+        except DecodeError as error:
+            logger.warning("a result cannot be read, so its chunk is sent again when nothing else comes: %s", error)
+            self._tasks.create_task(self._results.ack([message.reply]))
+            return
+        index = window_of(reply.id)
+        if index is None or self._checkpoint.spans.end_of(index) is not None:
+            self._tasks.create_task(self._results.ack([message.reply]))
+            return
+        flight = self._in_flight.get(index)
+        if flight is None:
+            self._early.setdefault(index, []).append(message)
+            return
+        flight.acks.add(message.reply)
+        before = flight.assembly.num_tokens
+        try:
+            again = flight.assembly.take(reply)
+        except BulkError as error:
+            flight.failure = error
+            flight.done.set()
+            return
+        self._crew.progress.tokens_done += flight.assembly.num_tokens - before
+        if again:
+            self._crew.progress.retries += len(again)
+            self._tasks.create_task(self._publish(flight, again))
+        if not flight.assembly.outstanding:
+            flight.done.set()
+
+    # -- write, remember, ack
+
+    async def _settle(self, flight: InFlight) -> None:
+        """In this order: what is remembered must be in the sink, and what is acked must be remembered."""
+        crew, assembly = self._crew, flight.assembly
+        record = await crew.sink.write(partial(_keep, crew, assembly))
+        tally = Tally(
+            rows=record.rows,
+            written=record.written,
+            unchanged=record.unchanged,
+            failed=record.failed,
+            tokens=record.tokens,
+            retried=assembly.num_retried,
+        )
+        async with self._saving:
+            checkpoint = Checkpoint(
+                spans=self._checkpoint.spans.plus(assembly.sifted.window.span),
+                tally=self._checkpoint.tally.plus(tally),
+            )
+            await self._claim.save(checkpoint)
+            self._checkpoint = checkpoint
+        await self._results.ack(flight.acks)
+        crew.progress.rows_done += record.rows
+        crew.progress.rows_unchanged += record.unchanged
+        crew.progress.rows_failed += record.failed
+        crew.tolerance.check(crew.progress.rows_failed, crew.progress.rows_done)
+
+
+def _keep(crew: Crew, assembly: Assembly) -> Record:
+    """Write a window to the sink, and write down that this was done. On the sink's thread."""
+    part, failures = assembly.part(keep_texts=crew.work.keep_texts), assembly.failures()
+    crew.sink.sink.write(part)
+    record = record_of(assembly.sifted.window, part, failures, assembly.num_tokens)
+    crew.ledger.write_errors(part.name, failures)
+    crew.ledger.append(part.shard, record)
+    return record
