@@ -46,6 +46,11 @@ class ParquetSink:
         self._card: Card | None = None
 
     @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"parquet:{self._folder.path.resolve()}"
+
+    @property
     def place(self) -> Path:
         """A folder for what the job keeps beside the vectors."""
         return self._folder.place
