@@ -14,6 +14,7 @@ from headrace.commands.demo import demo
 from headrace.commands.embed import embed
 from headrace.commands.gateway import gateway
 from headrace.commands.models import models
+from headrace.commands.reindex import reindex
 from headrace.commands.score import score
 from headrace.commands.up import up
 from headrace.errors import HeadraceError, InputError
@@ -28,7 +29,7 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for command in (up, embed, score, models, gateway, demo):
+    for command in (up, embed, score, reindex, models, gateway, demo):
         app.command()(command)
     for entry in entry_points(group="headrace.commands"):
         command = entry.load()

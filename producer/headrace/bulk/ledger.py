@@ -148,16 +148,15 @@ class Ledger:
             SinkError: a file of theirs cannot be read.
         """
         for path in self._error_files():
-            try:
-                lines = path.read_bytes().splitlines()
-                yield from [Failure(**json.loads(line)) for line in lines]
-            except FileNotFoundError:  # a window was done anew, without errors
-                continue
-            except OSError as error:
-                raise refusal(path, error) from error
-            except (ValueError, TypeError, RecursionError) as error:
-                text = f"{path} cannot be read ({error!r}): remove it, and `headrace job verify` writes it anew"
-                raise SinkError(text) from error
+            yield from self._errors_of(path)
+
+    def failed_rows(self, part_name: str) -> frozenset[int]:
+        """Positions in the shard of the rows of a window that failed.
+
+        Raises:
+            SinkError: its file cannot be read.
+        """
+        return frozenset(failure.row for failure in self._errors_of(self._errors / f"{part_name}.jsonl"))
 
     def join_errors(self, parts: Collection[str] | None = None) -> Path | None:
         """Put all rows that failed into one file, when the job is done; may be called again.
@@ -203,6 +202,17 @@ class Ledger:
 
     def _windows(self, shard: int) -> Path:
         return self._folder / f"windows-{shard:05d}.jsonl"
+
+    def _errors_of(self, path: Path) -> list[Failure]:
+        try:
+            return [Failure(**json.loads(line)) for line in path.read_bytes().splitlines()]
+        except FileNotFoundError:  # no row failed, or the window was done anew without errors
+            return []
+        except OSError as error:
+            raise refusal(path, error) from error
+        except (ValueError, TypeError) as error:
+            text = f"{path} cannot be read ({error!r}): remove it, and `headrace job verify` writes it anew"
+            raise SinkError(text) from error
 
     def _error_files(self) -> list[Path]:
         return sorted(self._errors.glob("*.jsonl"), key=lambda path: path.name)

@@ -5,19 +5,20 @@ the command line.
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace_contracts import Options, connection, subjects
+from headrace_contracts import Options, connection, subjects, topology
+from headrace_contracts.api import api
 from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.card import Card
 from headrace.bulk.control import Control
+from headrace.bulk.corpus import corpus_of
 from headrace.bulk.jobs.claim import Claim, Claims
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import FINISHED, JobRecord, Owner, Tally
@@ -36,10 +37,11 @@ from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Shard, Source
 from headrace.bulk.summary import Summary
 from headrace.catalogue import Catalogue
-from headrace.errors import ConnectionFailed, HeadraceError
+from headrace.errors import ConnectionFailed, HeadraceError, JobFailed
 from headrace.published import Model, Published
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
+DEFAULT_FOLDER = Path("headrace-jobs")
 _CONNECT_S = 5.0
 
 
@@ -75,12 +77,18 @@ async def reindex(
     """
     check_job(job)
     settings, progress = settings or Settings(), progress or Progress()
-    async with _connected(url) as (nats, link):
+    async with connected(url) as (nats, link):
         bulk = _Bulk(nats, link, source, SinkThread(sink), job, settings, progress)
         try:
             return await bulk.run()
         except BaseExceptionGroup as failed:
-            raise _first(failed) from None
+            error = first_error(failed)
+            if isinstance(error, JobFailed):
+                await bulk.give_up(error)
+            raise error from None
+        except JobFailed as error:
+            await bulk.give_up(error)
+            raise
         finally:
             await bulk.sink.close()
 
@@ -137,6 +145,16 @@ class _Bulk:
         self._progress.stage = "done"
         return summary
 
+    async def give_up(self, error: JobFailed) -> None:
+        """The job has failed here, or it was ended elsewhere: then what waits for it in the broker goes."""
+        record = await self._jobs.get(self._job)
+        if record.state == "running":
+            await self._jobs.set_state(self._job, "failed", str(error))
+        elif record.state == "cancelled":
+            await api(
+                self._nats, f"STREAM.PURGE.{topology.RESULTS_STREAM}", {"filter": subjects.results_of_job(self._job)}
+            )
+
     # -- join
 
     async def _begin(self) -> _Begun:
@@ -146,8 +164,9 @@ class _Bulk:
         shards = await asyncio.to_thread(self._source.shards)
         record = await self._join(self._record(work, shards))
         self._progress.total_rows = record.num_rows
-        place = self.sink.sink.place or self._settings.folder or Path("headrace-jobs")
-        looks_up = bool(record.options["skip_unchanged"]) and await self.sink.run(self.sink.sink.count) > 0
+        place = self.sink.sink.place or self._settings.folder or DEFAULT_FOLDER
+        may_look = self._settings.trusts_sink and self._settings.skip_unchanged
+        looks_up = may_look and await self.sink.run(self.sink.sink.count) > 0
         return _Begun(record=record, work=work, ledger=Ledger(place / self._job), looks_up=looks_up)
 
     def _work(self, model: Model) -> Work:
@@ -168,14 +187,13 @@ class _Bulk:
     def _record(self, work: Work, shards: Sequence[Shard]) -> JobRecord:
         settings, now_ms = self._settings, int(time.time() * 1000)
         counts = [shard.num_rows for shard in shards]
-        digest = hashlib.sha256("\n".join(f"{shard.name}\t{shard.state}" for shard in shards).encode())
         return JobRecord(
             name=self._job,
             source=self._source.name,
             sink=self.sink.sink.name,
             card=work.card,
             cut=settings.cut,
-            corpus=digest.hexdigest(),
+            corpus=corpus_of(shards),
             num_shards=len(shards),
             num_rows=None if None in counts else sum(count or 0 for count in counts),
             options={
@@ -183,6 +201,8 @@ class _Bulk:
                 "dedupe": settings.dedupe,
                 "keep_texts": settings.keep_texts,
                 "skip_unchanged": settings.skip_unchanged,
+                "prompt_name": settings.prompt_name,
+                **settings.remembered,
             },
             state="running",
             reason=None,
@@ -259,7 +279,12 @@ class _Bulk:
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[tuple[NatsClient, Link]]:
+async def connected(url: str) -> AsyncIterator[tuple[NatsClient, Link]]:
+    """A connection for as long as the context lasts.
+
+    Raises:
+        ConnectionFailed: nothing answers, or the server is too old.
+    """
     try:
         nats, link = await connection.connect(
             url, name="headrace job", inbox=subjects.inbox(this_process().process), timeout_s=_CONNECT_S
@@ -274,7 +299,7 @@ async def _connected(url: str) -> AsyncIterator[tuple[NatsClient, Link]]:
         await connection.close(nats)
 
 
-def _first(failed: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(failed: BaseExceptionGroup[BaseException]) -> BaseException:
     """What tells the caller most: an error of ours before one that it brought about."""
     found = _leaves(failed)
     return next((error for error in found if isinstance(error, HeadraceError)), found[0])

@@ -3,12 +3,14 @@
 Knows each setting, its default and its bounds. Does not know corpora or sinks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace_contracts import Dtype, InvalidName, subjects
 
 from headrace.bulk.cut import Cut
+from headrace.bulk.jobs.record import Option
 from headrace.bulk.tolerance import Tolerance
 from headrace.errors import InputError
 from headrace.options import EmbedOptions, check_count
@@ -33,6 +35,9 @@ class Settings:
         in_flight: windows of one process at a time, which bound its memory and its part of the queue.
         tolerance: how many rows may fail.
         folder: for the job's files, where the sink is no folder itself; None takes ./headrace-jobs.
+        remembered: how the source is read, which the job's record keeps so that an audit can open it again.
+        trusts_sink: look up what is unchanged; false embeds all rows of the windows that are to be done, whatever the
+            sink says it has.
 
     Raises:
         InputError: one of them is out of bounds.
@@ -52,6 +57,8 @@ class Settings:
     in_flight: int = 8
     tolerance: Tolerance = field(default_factory=Tolerance)
     folder: Path | None = None
+    remembered: Mapping[str, Option] = field(default_factory=dict)
+    trusts_sink: bool = True
 
     def __post_init__(self) -> None:
         check_count("in_flight", self.in_flight)

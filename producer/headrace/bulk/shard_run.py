@@ -5,6 +5,7 @@ its results are acked only once it is remembered. Each word above has a file of 
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -117,6 +118,7 @@ class ShardRun:
         self._early: dict[int, list[Msg]] = {}
         self._model, self._job = crew.work.card.model, crew.work.job
         self._subject = subjects.batch(self._model, self._job, claim.shard)
+        self._purge_call = f"STREAM.PURGE.{subjects.batch_stream(self._model)}"
         self._stalled = Stalled(crew.nats, results, self._model, self._subject)
 
     async def run(self, on_read: Callable[[], None]) -> None:
@@ -129,27 +131,33 @@ class ShardRun:
             BulkError: it cannot go on.
         """
         await self._purge()
-        async with asyncio.TaskGroup() as helpers:
-            helping = [
-                helpers.create_task(self._claim.keep()),
-                helpers.create_task(self._results.run(self._take)),
-                helpers.create_task(self._stalled.run(self._publish_again)),
-            ]
-            async with asyncio.TaskGroup() as self._tasks:
-                await self._read_windows()
-                on_read()
-            for helper in helping:
-                helper.cancel()
+        try:
+            async with asyncio.TaskGroup() as helpers:
+                helping = [
+                    helpers.create_task(self._claim.keep()),
+                    helpers.create_task(self._results.run(self._take)),
+                    helpers.create_task(self._stalled.run(self._publish_again)),
+                ]
+                async with asyncio.TaskGroup() as self._tasks:
+                    await self._read_windows()
+                    on_read()
+                for helper in helping:
+                    helper.cancel()
+        except BaseException:
+            # Whoever goes on with the shard does the same; until then workers need not compute for nobody.
+            with contextlib.suppress(NatsError, TimeoutError):
+                await api(self._crew.nats, self._purge_call, {"filter": self._subject})
+            raise
         await self._claim.save(replace(self._checkpoint, is_done=True))
         await self._results.close()
 
     async def _purge(self) -> None:
         """What an earlier process left in the queue goes: it would run beside what this one publishes."""
-        call, pauses = f"STREAM.PURGE.{subjects.batch_stream(self._model)}", Pauses()
+        pauses = Pauses()
         while True:
             await self._crew.control.may_go()
             try:
-                await api(self._crew.nats, call, {"filter": self._subject})
+                await api(self._crew.nats, self._purge_call, {"filter": self._subject})
             except (NatsError, TimeoutError) as error:
                 logger.info("the batch queue does not answer yet: %r", error)
                 await asyncio.sleep(pauses.take_s())

@@ -1,0 +1,192 @@
+"""`headrace reindex`: a corpus to vectors in a sink; the same command again goes on where it was ended.
+
+Knows the flags, the signals and the exit codes. Does not know corpora, sinks or jobs.
+"""
+
+import asyncio
+import hashlib
+import logging
+import re
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, cast, get_args
+
+import typer
+from headrace_contracts import Dtype
+
+from headrace.bulk.show import How
+from headrace.bulk.summary import Summary
+from headrace.commands.flags import DEFAULT_NATS, ModelName, Nats
+from headrace.errors import InputError
+
+_VECTORS, _JOB, _READING = "Vectors", "Job", "Reading"
+_SOME_FAILED, _INTERRUPTED = 3, 130
+
+
+def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file, folder or glob of Parquet, JSONL (.gz, .zst), CSV or Arrow files, or duckdb:QUERY."
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="SINK",
+            help="parquet:DIR, numpy:DIR, lance:DIR#TABLE, qdrant:PLACE#COLLECTION or postgresql:…#TABLE.",
+        ),
+    ],
+    model: ModelName = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_JOB,
+            help="Name of the job; the same name goes on with it. (default: of source, sink and model)",
+        ),
+    ] = None,
+    column: Annotated[
+        str, typer.Option(rich_help_panel=_READING, help="Column or field that holds the text.")
+    ] = "text",
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            rich_help_panel=_READING,
+            help="Column of the ids: text or whole numbers, each once. (default: file and row)",
+        ),
+    ] = None,
+    source_kind: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_READING, help="parquet, jsonl, csv, arrow or duckdb. (default: by name)"),
+    ] = None,
+    prompt_name: Annotated[
+        str | None, typer.Option(rich_help_panel=_VECTORS, help="One of the model's prompts to put before each text.")
+    ] = None,
+    dim: Annotated[int | None, typer.Option(rich_help_panel=_VECTORS, help="Leading dimensions to keep.")] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_VECTORS, help="f32 or f16, for some models i8 or b1. (default: the model's)"),
+    ] = None,
+    normalize: Annotated[
+        bool | None,
+        typer.Option(rich_help_panel=_VECTORS, help="Scale to length one. (default: as the checkpoint says)"),
+    ] = None,
+    truncate: Annotated[
+        bool, typer.Option(rich_help_panel=_VECTORS, help="Cut texts that are too long, or have them fail.")
+    ] = True,
+    keep_text: Annotated[bool, typer.Option(rich_help_panel=_VECTORS, help="Keep texts beside the vectors.")] = False,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", rich_help_panel=_VECTORS, help="Empty a sink that holds vectors of another model or kind."
+        ),
+    ] = False,
+    skip_unchanged: Annotated[
+        bool, typer.Option(rich_help_panel=_JOB, help="Embed no row that the sink has with the same text.")
+    ] = True,
+    dedupe: Annotated[
+        bool, typer.Option(rich_help_panel=_JOB, help="Embed a text once that several rows of a window have.")
+    ] = True,
+    window_rows: Annotated[
+        int, typer.Option(min=1, rich_help_panel=_JOB, help="Rows that are sent and written together.")
+    ] = 8192,
+    in_flight: Annotated[
+        int,
+        typer.Option(
+            min=1, rich_help_panel=_JOB, help="Windows at a time, which bound memory and the share of the queue."
+        ),
+    ] = 8,
+    max_errors: Annotated[
+        str, typer.Option(rich_help_panel=_JOB, help="Rows that may fail before the job does: 5% or 1000.")
+    ] = "10%",
+    job_dir: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_JOB,
+            help="Where errors and records go if the sink is no folder. (default: ./headrace-jobs)",
+        ),
+    ] = None,
+    progress: Annotated[
+        str, typer.Option(rich_help_panel=_JOB, help="bar, json (lines) or none, on standard error.")
+    ] = "bar",
+    nats: Nats = DEFAULT_NATS,
+) -> None:
+    """Embed a corpus into a sink. Run the same command again after any crash: it goes on, and no row is there twice.
+
+    Start it several times, on one machine or many: they share the work. Rows that fail are listed in errors.jsonl, and
+    make the exit code 3. `headrace job` shows, pauses, cancels and verifies.
+    """
+    try:
+        from headrace.bulk.cut import Cut  # noqa: PLC0415 - an extra: the command must be there without it
+        from headrace.bulk.progress import Progress  # noqa: PLC0415
+        from headrace.bulk.reindex import reindex as run  # noqa: PLC0415
+        from headrace.bulk.settings import Settings  # noqa: PLC0415
+        from headrace.bulk.show import show  # noqa: PLC0415
+        from headrace.bulk.sinks.open_sink import open_sink  # noqa: PLC0415
+        from headrace.bulk.sources.open_source import open_source  # noqa: PLC0415
+        from headrace.bulk.tolerance import Tolerance  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        name = (error.name or str(error)).partition(".")[0]
+        raise InputError(f"{name} is not installed: pip install 'headrace[bulk]'") from error
+    if progress not in get_args(How):
+        raise InputError(f"--progress is {progress!r}: it must be {', '.join(get_args(How))}")
+    logging.basicConfig(format="headrace: %(message)s", level=logging.WARNING)
+    settings = Settings(
+        model=model,
+        prompt_name=prompt_name,
+        dim=dim,
+        dtype=cast("Dtype | None", dtype),
+        normalize=normalize,
+        truncate=truncate,
+        dedupe=dedupe,
+        keep_texts=keep_text,
+        skip_unchanged=skip_unchanged,
+        replace=replace,
+        cut=Cut(rows=window_rows),
+        in_flight=in_flight,
+        tolerance=Tolerance.parse(max_errors),
+        folder=job_dir,
+        remembered={"column": column, "id_column": id_column, "source_kind": source_kind},
+    )
+    corpus = open_source(source, column=column, id_column=id_column, kind=source_kind)
+    sink = open_sink(to)
+    name = job or default_name(source, to, model)
+    counters = Progress()
+
+    async def both() -> Summary:
+        working = asyncio.ensure_future(run(corpus, sink, job=name, url=nats, settings=settings, progress=counters))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, working.cancel)
+        showing = asyncio.create_task(show(counters, cast("How", progress), sys.stderr))
+        try:
+            return await working
+        finally:
+            showing.cancel()
+            with suppress(asyncio.CancelledError):
+                await showing
+
+    try:
+        summary = asyncio.run(both())
+    except asyncio.CancelledError:
+        typer.echo(f"job {name} stopped here; the same command goes on with it", err=True)
+        sys.exit(_INTERRUPTED)
+    typer.echo(_told(summary), err=True)
+    sys.exit(_SOME_FAILED if summary.failed else 0)
+
+
+def default_name(source: str, to: str, model: str | None) -> str:
+    """A job's name for those who give none: the same for the same work."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(source).name.partition(".")[0]).strip("-")[:40]
+    digest = hashlib.sha256("\0".join((source, to, model or "")).encode()).hexdigest()[:8]
+    return f"{stem or 'job'}-{digest}"
+
+
+def _told(summary: Summary) -> str:
+    unchanged = f", {summary.unchanged:,} were there already" if summary.unchanged else ""
+    failed = f"; {summary.failed:,} rows failed, see {summary.errors}" if summary.failed else ""
+    return f"job {summary.job} is done: {summary.written:,} of {summary.rows:,} rows written{unchanged}{failed}"
