@@ -77,7 +77,7 @@ def _opened(file: CorpusFile) -> Iterator[_Opened]:
                 mapped.seek(0)
                 reader = closing.enter_context(pa.ipc.open_stream(mapped))
                 yield _Opened(reader.schema, iter(reader))
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(file, error) from error
 
 

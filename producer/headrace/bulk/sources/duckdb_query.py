@@ -48,8 +48,7 @@ class DuckdbQuery:
         if not statements or statements[-1].type != duckdb.StatementType.SELECT:
             raise InputError("the query does not end in a SELECT: write duckdb:SELECT id, text FROM ...")
         self._before = [statement.query for statement in statements[:-1]]
-        # A line end, since the query may end in a comment.
-        self._select = f"({statements[-1].query.strip().rstrip(';')}\n)"
+        self._select = statements[-1].query
         self._columns = Columns(text, id_column)
         self._id = id_column
         self._num_shards = num_shards
@@ -76,18 +75,23 @@ class DuckdbQuery:
                 raise SourceError(f"DuckDB cannot run the query: {_without_passwords(error)}") from None
 
     def _view(self, connection: duckdb.DuckDBPyConnection) -> IdKind:
-        described = connection.execute(f"DESCRIBE {self._select}").fetchall()
+        # A view of its own, because what ends in a comment cannot be put in brackets.
+        connection.execute(f"CREATE TEMP VIEW given AS {self._select}")
+        described = connection.execute("DESCRIBE given").fetchall()
         types = {name: kind for name, kind, *_ in described}
         for name in (self._columns.text, self._id):
             if name not in types:
                 raise missing(self._columns, name, "the query", list(types))
-        text = types[self._columns.text]
-        if not text.startswith(_TEXTS):
-            raise SourceError(f"column {self._columns.text!r} of the query is of type {text}: CAST it to VARCHAR")
+        kind_of_text = types[self._columns.text]
+        if not kind_of_text.startswith(_TEXTS):
+            raise SourceError(
+                f"column {self._columns.text!r} of the query is of type {kind_of_text}: CAST it to VARCHAR"
+            )
         kind = _id_kind(self._id, types[self._id])
         # MD5, because it is the same in all versions, which DuckDB's own hash is not.
         shard = "0" if self._num_shards == 1 else f"coalesce(md5_number_lower(id::VARCHAR), 0) % {self._num_shards}"
-        rows = f"(SELECT {self._ordered(types)} AS id, {_quoted(self._columns.text)} AS text FROM {self._select})"  # noqa: S608 - the user's own query
+        id_, text = self._ordered(types), _quoted(self._columns.text)
+        rows = f"(SELECT {id_} AS id, {text} AS text FROM given)"  # noqa: S608 - names of columns, in quotes
         connection.execute(f"CREATE TEMP VIEW corpus AS SELECT {shard} AS shard, id, text FROM {rows}")  # noqa: S608
         return kind
 

@@ -58,11 +58,12 @@ def find(what: str, kind: str | None = None) -> Matches:
     path = Path(what).expanduser()
     if path.is_dir():
         return _of_one_kind(what, _in_folder(path), kind, is_chosen=False)
-    if path.exists():
+    if path.is_file():
         return _of_one_kind(what, [CorpusFile(path, _name(path, path.parent))], kind, is_chosen=True)
     if glob.has_magic(what):
         return _of_one_kind(what, _in_glob(path), kind, is_chosen=True)
-    raise SourceError(f"there is no {what}: name a file, a folder or a glob that this machine can read")
+    found = f"{what} is no file" if path.exists() else f"there is no {what}"
+    raise SourceError(f"{found}: name a file, a folder or a glob that this machine can read")
 
 
 def kind_of(path: Path) -> FileKind | None:

@@ -109,7 +109,7 @@ def _opened(file: CorpusFile) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(str(file.path), pre_buffer=False, buffer_size=_BUFFER_BYTES) as opened:
             yield opened
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(file, error) from error
 
 
