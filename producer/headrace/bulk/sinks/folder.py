@@ -156,7 +156,7 @@ def of_kind(ids: Collection[Id], kind: IdKind) -> list[Id]:
     """Those ids that a sink with ids of this kind may have."""
     if kind == "int64":
         return [one for one in ids if isinstance(one, int) and _SMALLEST <= one <= _LARGEST]
-    return [one for one in ids if isinstance(one, str)]
+    return [one for one in ids if isinstance(one, str) and _is_unicode(one)]
 
 
 def _goes_with(card: Card, there: Card) -> bool:
@@ -179,3 +179,11 @@ def _kind_of(one: Id, what: str) -> IdKind:
     if not _SMALLEST <= one <= _LARGEST:
         raise SinkError(f"{what}, {one}, does not fit into 64 bits: give --id a column of strings")
     return "int64"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,11 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headrace.bulk.rows import Id
+from headrace.bulk.sink import Stored
 from headrace.bulk.whole_file import refusal, sync_folder
 
+Rows: TypeAlias = Iterator[dict[Id, Stored]]
 _NAME = re.compile(r"part-(\d{5,}-\d{6,})")
 
 
@@ -89,18 +91,24 @@ class PartFiles:
         """
         return [name for name in self._names() if name.endswith(self._suffix) and self._part(name) is None]
 
-    def holding(self, ids: Collection[Any]) -> Iterator[Path]:
-        """Files that may hold one of these ids, of one kind; the newest first.
+    def lookup(self, ids: Collection[Id], rows: Callable[[Path, Collection[Id]], Rows]) -> dict[Id, Stored]:
+        """What is there of these ids, which are of one kind; of those in several files what the newest has.
+
+        Args:
+            ids: to look for.
+            rows: reads those of a file, in one go or in several.
 
         Raises:
-            SinkError: the folder cannot be read.
+            SinkError: the folder or a file cannot be read.
         """
-        self._look()
-        wanted = sorted(ids)
-        newest = sorted(self._known.items(), key=lambda item: (item[1].written_ns, item[0]), reverse=True)
-        return (
-            self._folder / name for name, known in newest if known.extent is not None and known.extent.may_hold(wanted)
-        )
+        missing, found = set(ids), dict[Id, Stored]()
+        for path in self._holding(missing) if missing else ():
+            for there in rows(path, missing):
+                found.update(there)
+                missing -= there.keys()
+            if not missing:
+                break
+        return found
 
     def count(self) -> int:
         """Rows of all files.
@@ -110,6 +118,20 @@ class PartFiles:
         """
         self._look()
         return sum(known.extent.rows for known in self._known.values() if known.extent is not None)
+
+    def drop(self, part: str) -> None:
+        """Remove the file of a part, if it is there.
+
+        Raises:
+            SinkError: it cannot be removed.
+        """
+        path = self.path(part)
+        try:
+            if path.exists():
+                path.unlink()
+                sync_folder(self._folder)
+        except OSError as error:
+            raise refusal(path, error) from error
 
     def remove(self, *, but: Collection[str] = ()) -> None:
         """Remove the files of all parts but these.
@@ -126,6 +148,14 @@ class PartFiles:
                 sync_folder(self._folder)
         except OSError as error:
             raise refusal(self._folder, error) from error
+
+    def _holding(self, ids: Collection[Any]) -> Iterator[Path]:
+        self._look()
+        wanted = sorted(ids)
+        newest = sorted(self._known.items(), key=lambda item: (item[1].written_ns, item[0]), reverse=True)
+        return (
+            self._folder / name for name, known in newest if known.extent is not None and known.extent.may_hold(wanted)
+        )
 
     def _look(self) -> None:
         known = {}
