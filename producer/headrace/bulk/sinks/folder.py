@@ -15,6 +15,8 @@ from headrace.bulk.whole_file import UNFINISHED, refusal, whole_file, with_no_er
 from headrace.errors import SinkError
 
 IdKind: TypeAlias = Literal["int64", "string"]
+# With a full stop, which no name of a job has: jobs have folders beside them.
+_CARD, _IDS, _LOCK = "card.json", "ids.txt", "alone.lock"
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
@@ -56,8 +58,8 @@ class Folder:
                     card.check(there, str(self.path))
                 elif not _goes_with(card, there):
                     empty()
-                    self._remove("ids")
-            self._write("card.json", card.to_json())
+                    with_no_error_remove(self.place / _IDS)
+            self._write(_CARD, card.to_json())
 
     def card(self) -> Card | None:
         """The card of what is there; None if it has none.
@@ -65,7 +67,7 @@ class Folder:
         Raises:
             SinkError: it cannot be read.
         """
-        written = self._read("card.json")
+        written = self._read(_CARD)
         return None if written is None else Card.from_json(written)
 
     def id_kind(self, ids: Sequence[Id] = (), found: Callable[[], IdKind | None] = lambda: None) -> IdKind | None:
@@ -85,7 +87,7 @@ class Folder:
         if kind is None and (ids or found() is not None):
             with self.alone():
                 kind = self._noted_kind() or found() or _kind_of(ids[0], "the first id")
-                self._write("ids", kind)
+                self._write(_IDS, kind)
         for one in ids:
             if _kind_of(one, "an id") != kind:
                 raise SinkError(
@@ -109,9 +111,9 @@ class Folder:
             yield
             return
         try:
-            lock = (self.place / "lock").open("wb")
+            lock = (self.place / _LOCK).open("wb")
         except OSError as error:
-            raise refusal(self.place / "lock", error) from error
+            raise refusal(self.place / _LOCK, error) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -126,7 +128,7 @@ class Folder:
             with_no_error_remove(left)
 
     def _noted_kind(self) -> IdKind | None:
-        match self._read("ids"):
+        match self._read(_IDS):
             case b"int64":
                 return "int64"
             case b"string":
@@ -147,9 +149,6 @@ class Folder:
         if self._read(name) != content.encode():
             with whole_file(self.place / name) as file:
                 file.write(content.encode())
-
-    def _remove(self, name: str) -> None:
-        with_no_error_remove(self.place / name)
 
 
 def of_kind(ids: Collection[Id], kind: IdKind) -> list[Id]:

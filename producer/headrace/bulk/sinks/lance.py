@@ -68,6 +68,11 @@ class LanceSink:
         self._parts_to_tidy = _PARTS_TO_TIDY
 
     @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"lance:{self._folder.path.resolve()}#{self._name}"
+
+    @property
     def place(self) -> Path:
         """A folder for what the job keeps beside the vectors."""
         return self._folder.place
@@ -223,7 +228,7 @@ def _conditions(ids: Sequence[Id]) -> Iterator[str]:
     asked: list[str] = []
     num_characters = 0
     for one in ids:
-        literal = str(one) if isinstance(one, int) else "'" + one.replace("'", "''") + "'"
+        literal = _literal(one)
         if asked and (len(asked) == _MAX_IDS or num_characters + len(literal) > _MAX_CHARACTERS):
             yield f"id IN ({','.join(asked)})"
             asked, num_characters = [], 0
@@ -231,6 +236,13 @@ def _conditions(ids: Sequence[Id]) -> Iterator[str]:
         num_characters += len(literal)
     if asked:
         yield f"id IN ({','.join(asked)})"
+
+
+def _literal(one: Id) -> str:
+    if isinstance(one, str):
+        return "'" + one.replace("'", "''") + "'"
+    # SQL reads a minus and a number, and the number alone would be too large by one.
+    return str(one) if one > -(2**63) else f"({one + 1} - 1)"
 
 
 def _stored(table: Any) -> dict[Id, Stored]:

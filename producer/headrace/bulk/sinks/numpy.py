@@ -41,9 +41,14 @@ class NumpySink:
 
     def __init__(self, path: Path) -> None:
         self._folder = Folder(path)
-        self._parts = self._folder.place / "parts"
+        self._parts = self._folder.place / "numpy.parts"  # a full stop, which no job's folder has
         self._files = PartFiles(self._parts, ".npz", _extent)
         self._card: Card | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"numpy:{self._folder.path.resolve()}"
 
     @property
     def place(self) -> Path:
@@ -88,50 +93,51 @@ class NumpySink:
 
     def finish(self, parts: Collection[str]) -> None:
         """Join the windows, drop others and what crashes have left; see Sink.finish."""
-        self._files.remove(but=parts)
-        self._folder.sweep()
-        paths, num_rows = self._files.paths(), self._files.count()
-        texts = self._folder.path / "texts.jsonl"
         kind = self._folder.id_kind((), self._kind_of_a_file) or "int64"
-        # In the order of entering; they are renamed in the reverse one, so that vectors are there once all are.
-        with (
-            whole_file(self._folder.path / "vectors.npy", self.place) as vectors,
-            whole_file(self._folder.path / ("ids.npy" if kind == "int64" else "ids.jsonl"), self.place) as ids,
-            whole_file(texts, self.place) as lines,
-        ):
-            self._join(paths, num_rows, vectors, ids, lines)
-            has_texts = lines.tell() > 0
-            for each in (vectors, ids, lines):
-                each.flush()
-            with_no_error_remove(self._folder.path / "vectors.npy")
-        if not has_texts:
-            with_no_error_remove(texts)
-        with_no_error_remove(self._folder.path / ("ids.jsonl" if kind == "int64" else "ids.npy"))
-        with whole_file(self._folder.path / "card.json", self.place) as file:
-            file.write(self._opened().to_json().encode())
+        with self._folder.alone():
+            self._files.remove(but=parts)
+            self._folder.sweep()
+            self._write_joined(kind)
+            with whole_file(self._folder.path / "card.json", self.place) as file:
+                file.write(self._opened().to_json().encode())
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _join(self, paths: Sequence[Path], num_rows: int, vectors: BinaryIO, ids: BinaryIO, texts: BinaryIO) -> None:
-        card, kind = self._opened(), self._folder.id_kind()
-        elements = row_elements(card.dtype, card.dim)
-        _header(vectors, numpy_dtype(card.dtype), (num_rows, elements))
-        if kind != "string":
+    def _write_joined(self, kind: IdKind) -> None:
+        folder, texts = self._folder.path, self._folder.path / "texts.jsonl"
+        used, unused = ("ids.npy", "ids.jsonl") if kind == "int64" else ("ids.jsonl", "ids.npy")
+        # They get their names in the reverse order, so that vectors are there once all are.
+        with (
+            whole_file(folder / "vectors.npy", self.place) as vectors,
+            whole_file(folder / used, self.place) as ids,
+            whole_file(texts, self.place) as lines,
+        ):
+            self._join(kind, vectors, ids, lines)
+            has_texts = lines.tell() > 0
+            for each in (vectors, ids, lines):
+                each.flush()
+            with_no_error_remove(folder / "vectors.npy")
+        if not has_texts:
+            with_no_error_remove(texts)
+        with_no_error_remove(folder / unused)
+
+    def _join(self, kind: IdKind, vectors: BinaryIO, ids: BinaryIO, texts: BinaryIO) -> None:
+        card, num_rows, joined = self._opened(), self._files.count(), 0
+        _header(vectors, numpy_dtype(card.dtype), (num_rows, row_elements(card.dtype, card.dim)))
+        if kind == "int64":
             _header(ids, np.dtype(np.int64), (num_rows,))
-        joined = 0
-        for path in paths:
+        for path in self._files.paths():
             with _opened(path) as part:
                 if part is None:
                     raise SinkError(
                         f"{path} is damaged: `headrace job verify` finds out what is missing, and has it made"
                     )
-                rows = part["vectors"]
-                vectors.write(rows.tobytes())
-                ids.write(part["ids"].tobytes() if kind != "string" else _lines(_unpacked(part, "ids")))
+                vectors.write(part["vectors"].tobytes())
+                ids.write(part["ids"].tobytes() if kind == "int64" else _lines(_unpacked(part, "ids")))
                 if "texts_ends" in part:
                     texts.write(_lines(_unpacked(part, "texts")))
-                joined += len(rows)
+                joined += len(part["vectors"])
         if joined != num_rows:
             raise SinkError(f"{self._folder.path} was written to while it was finished: run the same command again")
 

@@ -98,6 +98,8 @@ def _split(rest: str, what: str, example: str) -> tuple[str, str]:
     place, _, name = rest.rpartition("#")
     if not place or not name:
         raise InputError(f"sink {_shown(what)} lacks a name behind a #: write it as in {example}")
+    if example.startswith("postgresql") and not _POSTGRES.match(place):
+        raise InputError(f"sink {_shown(what)} is no URL of a database: write it as in {example}")
     return place, name
 
 

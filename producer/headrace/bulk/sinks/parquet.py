@@ -89,8 +89,9 @@ class ParquetSink:
 
     def finish(self, parts: Collection[str]) -> None:
         """Drop the files of other parts, and what crashes have left; see Sink.finish."""
-        self._files.remove(but=parts)
-        self._folder.sweep()
+        with self._folder.alone():
+            self._files.remove(but=parts)
+            self._folder.sweep()
 
     def close(self) -> None:
         """Nothing is held."""

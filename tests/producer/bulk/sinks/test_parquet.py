@@ -106,7 +106,7 @@ def test_an_id_of_another_kind_is_refused_by_name(tmp_path: Path, ids: list[int 
     sink = opened(tmp_path / "s")
     with pytest.raises(SinkError, match=said):
         sink.write(part(ids, window=1))
-    (tmp_path / "s/_headrace/ids").unlink()
+    (tmp_path / "s/_headrace/ids.txt").unlink()
     with pytest.raises(SinkError, match=said):
         sink.write(part(ids, window=1))
     assert_holds(sink, part([1, 2, 3]))
