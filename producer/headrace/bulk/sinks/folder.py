@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 
 from headrace.bulk.card import Card
 from headrace.bulk.rows import Id
-from headrace.bulk.whole_file import UNFINISHED, refusal, whole_file, with_no_error_remove
+from headrace.bulk.whole_file import UNFINISHED, refusal, sync_folder, whole_file, with_no_error_remove
 from headrace.errors import SinkError
 
 IdKind: TypeAlias = Literal["int64", "string"]
 # With a full stop, which no name of a job has: jobs have folders beside them.
-_CARD, _IDS, _LOCK = "card.json", "ids.txt", "alone.lock"
+_CARD, _IDS, _LOCK, _SETTLED = "card.json", "ids.txt", "alone.lock", "settled.txt"
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
@@ -121,6 +121,33 @@ class Folder:
                 yield
                 return
             yield
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is there is of one corpus, so that no id is there twice."""
+        return (self.place / _SETTLED).exists()
+
+    def settle(self) -> None:
+        """Note that it is.
+
+        Raises:
+            SinkError: that cannot be written.
+        """
+        self._write(_SETTLED, "finished, and not written to since")
+
+    def unsettle(self) -> None:
+        """Note that it no longer is, before something is written.
+
+        Raises:
+            SinkError: that cannot be written.
+        """
+        if not self.is_settled:
+            return
+        try:
+            (self.place / _SETTLED).unlink(missing_ok=True)
+            sync_folder(self.place)
+        except OSError as error:
+            raise refusal(self.place / _SETTLED, error) from error
 
     def sweep(self) -> None:
         """Remove what crashes have left of files that were not whole."""

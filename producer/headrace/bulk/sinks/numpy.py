@@ -79,13 +79,16 @@ class NumpySink:
             arrays |= _packed("ids", [str(one) for one in part.ids])
         if part.texts is not None:
             arrays |= _packed("texts", part.texts)
+        self._folder.unsettle()
         with whole_file(self._files.path(part.name), self.place) as file:
             np.savez(file, allow_pickle=False, **arrays)
 
     def lookup(self, ids: Sequence[Id]) -> Mapping[Id, Stored]:
         """What is there of these ids; a file that is damaged is as if it were not there. See Sink.lookup."""
         kind = self._folder.id_kind((), self._kind_of_a_file)
-        return self._files.lookup(of_kind(ids, kind), _rows) if kind else {}
+        if kind is None:
+            return {}
+        return self._files.lookup(of_kind(ids, kind), _rows, is_settled=self._folder.is_settled)
 
     def count(self) -> int:
         """Rows of all windows; see Sink.count."""
@@ -97,6 +100,7 @@ class NumpySink:
         with self._folder.alone():
             self._files.remove(but=parts)
             self._folder.sweep()
+            self._folder.settle()
             self._write_joined(kind)
             with whole_file(self._folder.path / "card.json", self.place) as file:
                 file.write(self._opened().to_json().encode())

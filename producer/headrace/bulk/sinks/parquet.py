@@ -36,8 +36,9 @@ class ParquetSink:
         _headrace/                 the card, and what a job keeps
 
     An id is looked for in those files whose smallest and largest id are around it. That is quick where ids ascend with
-    the corpus, as numbers, dates and positions do. Where they are random all ids of the sink are read each time: beyond
-    some ten million of those a database or LanceDB is the better sink to re-index into.
+    the corpus, as numbers, dates and positions do; and once the job is done, if they are asked for in the order of the
+    corpus, as an audit does. Random ids that are new are looked for in all files, window by window: beyond some ten
+    million rows of those a database or LanceDB is the better sink to re-index into.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,6 +68,7 @@ class ParquetSink:
             return
         kind = self._folder.id_kind(part.ids, self._kind_of_a_file)
         table = _table(part, self._opened(), kind)
+        self._folder.unsettle()
         with whole_file(self._files.path(part.name), self._folder.place) as file:
             pq.write_table(
                 table,
@@ -81,7 +83,9 @@ class ParquetSink:
     def lookup(self, ids: Sequence[Id]) -> Mapping[Id, Stored]:
         """What is there of these ids; a file that is damaged is as if it were not there. See Sink.lookup."""
         kind = self._folder.id_kind((), self._kind_of_a_file)
-        return self._files.lookup(of_kind(ids, kind), _rows) if kind else {}
+        if kind is None:
+            return {}
+        return self._files.lookup(of_kind(ids, kind), _rows, is_settled=self._folder.is_settled)
 
     def count(self) -> int:
         """Rows of all files, as their metadata say; see Sink.count."""
@@ -92,6 +96,7 @@ class ParquetSink:
         with self._folder.alone():
             self._files.remove(but=parts)
             self._folder.sweep()
+            self._folder.settle()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -70,6 +70,7 @@ class PartFiles:
         self._suffix = suffix
         self._extent = extent
         self._known: dict[str, _Known] = {}
+        self._last_hit = ""
 
     def path(self, part: str) -> Path:
         """The file of a part."""
@@ -91,21 +92,27 @@ class PartFiles:
         """
         return [name for name in self._names() if name.endswith(self._suffix) and self._part(name) is None]
 
-    def lookup(self, ids: Collection[Id], rows: Callable[[Path, Collection[Id]], Rows]) -> dict[Id, Stored]:
+    def lookup(
+        self, ids: Collection[Id], rows: Callable[[Path, Collection[Id]], Rows], *, is_settled: bool
+    ) -> dict[Id, Stored]:
         """What is there of these ids, which are of one kind; of those in several files what the newest has.
 
         Args:
             ids: to look for.
             rows: reads those of a file, in one go or in several.
+            is_settled: no id is in several files, so they may be looked through in any order; who asks in that of the
+                corpus then finds each in the file of the one before, or in the next.
 
         Raises:
             SinkError: the folder or a file cannot be read.
         """
         missing, found = set(ids), dict[Id, Stored]()
-        for path in self._holding(missing) if missing else ():
+        for path in self._holding(missing, is_settled=is_settled) if missing else ():
             for there in rows(path, missing):
                 found.update(there)
                 missing -= there.keys()
+                if there:
+                    self._last_hit = path.name
             if not missing:
                 break
         return found
@@ -149,13 +156,17 @@ class PartFiles:
         except OSError as error:
             raise refusal(self._folder, error) from error
 
-    def _holding(self, ids: Collection[Any]) -> Iterator[Path]:
+    def _holding(self, ids: Collection[Any], *, is_settled: bool) -> Iterator[Path]:
         self._look()
-        wanted = sorted(ids)
-        newest = sorted(self._known.items(), key=lambda item: (item[1].written_ns, item[0]), reverse=True)
-        return (
-            self._folder / name for name, known in newest if known.extent is not None and known.extent.may_hold(wanted)
-        )
+        wanted, last_hit = sorted(ids), self._last_hit
+        if is_settled:
+            ordered = sorted(self._known, key=lambda name: (name < last_hit, name))
+        else:
+            ordered = sorted(self._known, key=lambda name: (self._known[name].written_ns, name), reverse=True)
+        for name in ordered:
+            extent = self._known[name].extent
+            if extent is not None and extent.may_hold(wanted):
+                yield self._folder / name
 
     def _look(self) -> None:
         known = {}

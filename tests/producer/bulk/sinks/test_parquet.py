@@ -55,6 +55,21 @@ def test_of_an_id_in_several_files_the_newest_counts_until_the_old_are_dropped(t
     assert not sink.lookup([3])
 
 
+def test_ids_of_a_done_job_are_found_in_any_order_and_a_write_ends_that(tmp_path: Path) -> None:
+    sink = opened(tmp_path / "s")
+    parts = [part([f"{row * 7919 % 500}-{n}" for row in range(50)], window=n, seed=n) for n in range(6)]
+    for each in parts:
+        sink.write(each)
+    sink.finish([each.name for each in parts])
+    assert_holds(sink, *parts)
+    assert_holds(sink, *reversed(parts))
+    everywhere = [one for each in parts for one in each.ids[:3]]
+    assert sink.lookup([*everywhere, "nowhere"]).keys() == set(everywhere)
+    moved = part([*parts[5].ids], window=2, seed=9)
+    sink.write(moved)
+    assert sink.lookup(moved.ids)[moved.ids[0]].hash == moved.hashes[0]
+
+
 def test_each_process_sees_what_another_has_replaced(tmp_path: Path) -> None:
     one, other = opened(tmp_path / "s"), opened(tmp_path / "s")
     one.write(part(range(5)))
