@@ -35,6 +35,8 @@ _PARTS_TO_TIDY = 64
 _OLD = timedelta(hours=1)
 # Of a query: SQL grows by what it asks for.
 _MAX_IDS, _MAX_CHARACTERS = 2048, 1_000_000
+# Bytes; those that LanceDB takes by itself are gigabytes.
+_INDEX_CACHE, _METADATA_CACHE = 256 << 20, 64 << 20
 # Clocks of two machines with one file system may differ.
 _SKEW_NS = 60_000_000_000
 
@@ -80,7 +82,9 @@ class LanceSink:
     def open(self, card: Card, *, replace: bool) -> None:
         """Make the database, or see that what is there goes with `card`; see Sink.open."""
         with self._told():
-            self._database = lancedb.connect(self._folder.path, read_consistency_interval=timedelta(0))
+            caches = lancedb.Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
+            # Zero: each call sees what other processes have written.
+            self._database = lancedb.connect(self._folder.path, read_consistency_interval=timedelta(0), session=caches)
         self._folder.open(card, replace=replace, found=self._card_of_table, empty=self._drop)
         self._card = card
 
@@ -153,7 +157,8 @@ class LanceSink:
         return self._found()
 
     def _found(self) -> Any:
-        if self._table is None and self._files.exists():
+        # Without one, a crash has left a table that was not made yet.
+        if self._table is None and any(self._files.glob("_versions/*.manifest")):
             with self._told():
                 self._table = self._database.open_table(self._name)
         return self._table

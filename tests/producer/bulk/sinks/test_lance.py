@@ -91,6 +91,15 @@ def test_nothing_is_there_of_a_table_that_was_never_written_to(tmp_path: Path) -
     sink.close()
 
 
+def test_a_table_that_a_crash_left_half_made_is_made(tmp_path: Path) -> None:
+    (tmp_path / "s/articles.lance/data").mkdir(parents=True)
+    (tmp_path / "s/articles.lance/_versions").mkdir()
+    sink = opened(tmp_path / "s")
+    assert sink.count() == 0
+    sink.write(part([1, 2]))
+    assert_holds(sink, part([1, 2]))
+
+
 def test_vectors_of_another_card_are_refused_or_replaced(tmp_path: Path) -> None:
     opened(tmp_path / "s").write(part([1, 2, 3]))
     (tmp_path / "s/_headrace/articles/card.json").unlink()
