@@ -177,7 +177,7 @@ class Ledger:
             for path in self._error_files():
                 if kept is not None and path.stem not in kept:
                     path.unlink(missing_ok=True)
-            for left in self._errors.glob(f"*{UNFINISHED}"):
+            for left in (*self._folder.glob(f"*{UNFINISHED}"), *self._errors.glob(f"*{UNFINISHED}")):
                 with_no_error_remove(left)
             if not self._error_files():
                 joined.unlink(missing_ok=True)

@@ -6,7 +6,18 @@ from headrace.bulk import checksums
 
 def test_the_order_of_ids_does_not_matter_and_all_else_does() -> None:
     assert checksums.of_ids([1, 2, 10]) == checksums.of_ids([10, 1, 2])
-    different = [[], [1], ["1"], ["i1"], [1, 1], [11], ["a", "bc"], ["ab", "c"], ["ab", "\ud800"], [-1]]
+    different: list[list[int | str]] = [
+        [],
+        [1],
+        ["1"],
+        ["i1"],
+        [1, 1],
+        [11],
+        ["a", "bc"],
+        ["ab", "c"],
+        ["ab", "\ud800"],
+        [-1],
+    ]
     assert len({checksums.of_ids(ids) for ids in different}) == len(different)
 
 

@@ -69,9 +69,8 @@ def test_errors_of_a_window_replace_those_of_an_earlier_try(tmp_path: Path) -> N
 
 def test_ids_of_failed_rows_come_back_whatever_is_in_them(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    odd = [
-        failure(row, id_=one) for row, one in enumerate(["é\u2028\x85\n\"'\0", "half \ud800", -(2**63), "x" * 10_000])
-    ]
+    ids: list[int | str] = ["é\u2028\x85\n\"'\0", "half \ud800", -(2**63), "x" * 10_000]
+    odd = [failure(row, id_=one) for row, one in enumerate(ids)]
     ledger.write_errors("00000-000000", odd)
     assert list(ledger.errors()) == odd
     joined = ledger.join_errors()

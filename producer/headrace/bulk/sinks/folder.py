@@ -11,10 +11,12 @@ from typing import Literal, TypeAlias
 
 from headrace.bulk.card import Card
 from headrace.bulk.rows import Id
-from headrace.bulk.whole_file import UNFINISHED, refusal, whole_file, with_no_error_remove
+from headrace.bulk.whole_file import UNFINISHED, refusal, sync_folder, whole_file, with_no_error_remove
 from headrace.errors import SinkError
 
 IdKind: TypeAlias = Literal["int64", "string"]
+# With a full stop, which no name of a job has: jobs have folders beside them.
+_CARD, _IDS, _LOCK, _SETTLED = "card.json", "ids.txt", "alone.lock", "settled.txt"
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
@@ -56,8 +58,8 @@ class Folder:
                     card.check(there, str(self.path))
                 elif not _goes_with(card, there):
                     empty()
-                    self._remove("ids")
-            self._write("card.json", card.to_json())
+                    with_no_error_remove(self.place / _IDS)
+            self._write(_CARD, card.to_json())
 
     def card(self) -> Card | None:
         """The card of what is there; None if it has none.
@@ -65,7 +67,7 @@ class Folder:
         Raises:
             SinkError: it cannot be read.
         """
-        written = self._read("card.json")
+        written = self._read(_CARD)
         return None if written is None else Card.from_json(written)
 
     def id_kind(self, ids: Sequence[Id] = (), found: Callable[[], IdKind | None] = lambda: None) -> IdKind | None:
@@ -85,7 +87,7 @@ class Folder:
         if kind is None and (ids or found() is not None):
             with self.alone():
                 kind = self._noted_kind() or found() or _kind_of(ids[0], "the first id")
-                self._write("ids", kind)
+                self._write(_IDS, kind)
         for one in ids:
             if _kind_of(one, "an id") != kind:
                 raise SinkError(
@@ -109,9 +111,9 @@ class Folder:
             yield
             return
         try:
-            lock = (self.place / "lock").open("wb")
+            lock = (self.place / _LOCK).open("wb")
         except OSError as error:
-            raise refusal(self.place / "lock", error) from error
+            raise refusal(self.place / _LOCK, error) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -120,13 +122,40 @@ class Folder:
                 return
             yield
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that is there is of one corpus, so that no id is there twice."""
+        return (self.place / _SETTLED).exists()
+
+    def settle(self) -> None:
+        """Note that it is.
+
+        Raises:
+            SinkError: that cannot be written.
+        """
+        self._write(_SETTLED, "finished, and not written to since")
+
+    def unsettle(self) -> None:
+        """Note that it no longer is, before something is written.
+
+        Raises:
+            SinkError: that cannot be written.
+        """
+        if not self.is_settled:
+            return
+        try:
+            (self.place / _SETTLED).unlink(missing_ok=True)
+            sync_folder(self.place)
+        except OSError as error:
+            raise refusal(self.place / _SETTLED, error) from error
+
     def sweep(self) -> None:
         """Remove what crashes have left of files that were not whole."""
         for left in self.place.glob(f"*{UNFINISHED}"):
             with_no_error_remove(left)
 
     def _noted_kind(self) -> IdKind | None:
-        match self._read("ids"):
+        match self._read(_IDS):
             case b"int64":
                 return "int64"
             case b"string":
@@ -148,15 +177,12 @@ class Folder:
             with whole_file(self.place / name) as file:
                 file.write(content.encode())
 
-    def _remove(self, name: str) -> None:
-        with_no_error_remove(self.place / name)
-
 
 def of_kind(ids: Collection[Id], kind: IdKind) -> list[Id]:
     """Those ids that a sink with ids of this kind may have."""
     if kind == "int64":
         return [one for one in ids if isinstance(one, int) and _SMALLEST <= one <= _LARGEST]
-    return [one for one in ids if isinstance(one, str)]
+    return [one for one in ids if isinstance(one, str) and _is_unicode(one)]
 
 
 def _goes_with(card: Card, there: Card) -> bool:
@@ -179,3 +205,11 @@ def _kind_of(one: Id, what: str) -> IdKind:
     if not _SMALLEST <= one <= _LARGEST:
         raise SinkError(f"{what}, {one}, does not fit into 64 bits: give --id a column of strings")
     return "int64"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -19,8 +19,8 @@ from headrace.bulk.card import Card
 from headrace.bulk.rows import Id
 from headrace.bulk.sink import Part, Stored
 from headrace.bulk.sinks.folder import Folder, IdKind, of_kind
-from headrace.bulk.sinks.part_files import Extent, PartFiles
-from headrace.bulk.whole_file import refusal, sync_folder, whole_file
+from headrace.bulk.sinks.part_files import Extent, PartFiles, Rows
+from headrace.bulk.whole_file import refusal, whole_file
 from headrace.errors import SinkError
 
 # Rows that a reader who wants one id must look at; 12 MB of vectors of 384 floats.
@@ -36,8 +36,9 @@ class ParquetSink:
         _headrace/                 the card, and what a job keeps
 
     An id is looked for in those files whose smallest and largest id are around it. That is quick where ids ascend with
-    the corpus, as numbers, dates and positions do. Where they are random all ids of the sink are read each time: beyond
-    some ten million of those a database or LanceDB is the better sink to re-index into.
+    the corpus, as numbers, dates and positions do; and once the job is done, if they are asked for in the order of the
+    corpus, as an audit does. Random ids that are new are looked for in all files, window by window: beyond some ten
+    million rows of those a database or LanceDB is the better sink to re-index into.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,13 +63,13 @@ class ParquetSink:
 
     def write(self, part: Part) -> None:
         """Keep a part, in place of the file of an earlier try; see Sink.write."""
-        path = self._files.path(part.name)
         if not part.ids:  # and no kind of id to write down
-            self._drop(path)
+            self._files.drop(part.name)
             return
         kind = self._folder.id_kind(part.ids, self._kind_of_a_file)
         table = _table(part, self._opened(), kind)
-        with whole_file(path, self._folder.place) as file:
+        self._folder.unsettle()
+        with whole_file(self._files.path(part.name), self._folder.place) as file:
             pq.write_table(
                 table,
                 file,
@@ -82,15 +83,9 @@ class ParquetSink:
     def lookup(self, ids: Sequence[Id]) -> Mapping[Id, Stored]:
         """What is there of these ids; a file that is damaged is as if it were not there. See Sink.lookup."""
         kind = self._folder.id_kind((), self._kind_of_a_file)
-        missing = set(of_kind(ids, kind)) if kind else set()
-        found: dict[Id, Stored] = {}
-        for path in self._files.holding(missing) if missing else ():
-            for there in _rows(path, missing):
-                found.update(there)
-                missing -= there.keys()
-            if not missing:
-                break
-        return found
+        if kind is None:
+            return {}
+        return self._files.lookup(of_kind(ids, kind), _rows, is_settled=self._folder.is_settled)
 
     def count(self) -> int:
         """Rows of all files, as their metadata say; see Sink.count."""
@@ -98,8 +93,10 @@ class ParquetSink:
 
     def finish(self, parts: Collection[str]) -> None:
         """Drop the files of other parts, and what crashes have left; see Sink.finish."""
-        self._files.remove(but=parts)
-        self._folder.sweep()
+        with self._folder.alone():
+            self._files.remove(but=parts)
+            self._folder.sweep()
+            self._folder.settle()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -108,14 +105,6 @@ class ParquetSink:
         if self._card is None:
             raise SinkError(f"{self._folder.path}: open it with a card first")
         return self._card
-
-    def _drop(self, path: Path) -> None:
-        try:
-            if path.exists():
-                path.unlink()
-                sync_folder(path.parent)
-        except OSError as error:
-            raise refusal(path, error) from error
 
     def _card_of_a_file(self) -> Card | None:
         if strangers := self._files.strangers():
@@ -191,7 +180,7 @@ def _extent(path: Path) -> Extent | None:
         return Extent(metadata.num_rows, smallest, largest)
 
 
-def _rows(path: Path, wanted: Collection[Id]) -> Iterator[dict[Id, Stored]]:
+def _rows(path: Path, wanted: Collection[Id]) -> Rows:
     """Those rows of a file that have one of these ids, a row group at a time; what is damaged is passed over."""
     with _opened(path) as file:
         for group in range(file.num_row_groups if file is not None else 0):

@@ -10,11 +10,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headrace.bulk.rows import Id
+from headrace.bulk.sink import Stored
 from headrace.bulk.whole_file import refusal, sync_folder
 
+Rows: TypeAlias = Iterator[dict[Id, Stored]]
 _NAME = re.compile(r"part-(\d{5,}-\d{6,})")
 
 
@@ -68,6 +70,7 @@ class PartFiles:
         self._suffix = suffix
         self._extent = extent
         self._known: dict[str, _Known] = {}
+        self._last_hit = ""
 
     def path(self, part: str) -> Path:
         """The file of a part."""
@@ -89,18 +92,30 @@ class PartFiles:
         """
         return [name for name in self._names() if name.endswith(self._suffix) and self._part(name) is None]
 
-    def holding(self, ids: Collection[Any]) -> Iterator[Path]:
-        """Files that may hold one of these ids, of one kind; the newest first.
+    def lookup(
+        self, ids: Collection[Id], rows: Callable[[Path, Collection[Id]], Rows], *, is_settled: bool
+    ) -> dict[Id, Stored]:
+        """What is there of these ids, which are of one kind; of those in several files what the newest has.
+
+        Args:
+            ids: to look for.
+            rows: reads those of a file, in one go or in several.
+            is_settled: no id is in several files, so they may be looked through in any order; who asks in that of the
+                corpus then finds each in the file of the one before, or in the next.
 
         Raises:
-            SinkError: the folder cannot be read.
+            SinkError: the folder or a file cannot be read.
         """
-        self._look()
-        wanted = sorted(ids)
-        newest = sorted(self._known.items(), key=lambda item: (item[1].written_ns, item[0]), reverse=True)
-        return (
-            self._folder / name for name, known in newest if known.extent is not None and known.extent.may_hold(wanted)
-        )
+        missing, found = set(ids), dict[Id, Stored]()
+        for path in self._holding(missing, is_settled=is_settled) if missing else ():
+            for there in rows(path, missing):
+                found.update(there)
+                missing -= there.keys()
+                if there:
+                    self._last_hit = path.name
+            if not missing:
+                break
+        return found
 
     def count(self) -> int:
         """Rows of all files.
@@ -110,6 +125,20 @@ class PartFiles:
         """
         self._look()
         return sum(known.extent.rows for known in self._known.values() if known.extent is not None)
+
+    def drop(self, part: str) -> None:
+        """Remove the file of a part, if it is there.
+
+        Raises:
+            SinkError: it cannot be removed.
+        """
+        path = self.path(part)
+        try:
+            if path.exists():
+                path.unlink()
+                sync_folder(self._folder)
+        except OSError as error:
+            raise refusal(path, error) from error
 
     def remove(self, *, but: Collection[str] = ()) -> None:
         """Remove the files of all parts but these.
@@ -126,6 +155,18 @@ class PartFiles:
                 sync_folder(self._folder)
         except OSError as error:
             raise refusal(self._folder, error) from error
+
+    def _holding(self, ids: Collection[Any], *, is_settled: bool) -> Iterator[Path]:
+        self._look()
+        wanted, last_hit = sorted(ids), self._last_hit
+        if is_settled:
+            ordered = sorted(self._known, key=lambda name: (name < last_hit, name))
+        else:
+            ordered = sorted(self._known, key=lambda name: (self._known[name].written_ns, name), reverse=True)
+        for name in ordered:
+            extent = self._known[name].extent
+            if extent is not None and extent.may_hold(wanted):
+                yield self._folder / name
 
     def _look(self) -> None:
         known = {}
