@@ -21,7 +21,7 @@ Knows rows. Does not know connections (postgres_server.py), definitions (postgre
 column (postgres_vector.py).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from psycopg import Connection, sql
@@ -119,10 +119,11 @@ class PostgresSink:
             asked = possible(ids, kind)
             if not asked:
                 return {}
-            query = sql.SQL("SELECT id, hash, embedding FROM {} WHERE id = ANY(%s::{}[])").format(
-                self._table.identifier, sql.SQL(kind)
+            # The ids lie in the statement, for with parameters a table could have no % in its name.
+            query = sql.SQL("SELECT id, hash, embedding FROM {} WHERE id = ANY({}::{}[])").format(
+                self._table.identifier, asked, sql.SQL(kind)
             )
-            found: Iterator[tuple[Id, bytes, Element]] = iter(connection.cursor(binary=True).execute(query, [asked]))
+            found = connection.cursor(binary=True).execute(query)
             return {each: Stored(hash_, to_row(element, card)) for each, hash_, element in found}
 
     def count(self) -> int:

@@ -116,8 +116,8 @@ class Server:
         if schema is not None and TypeInfo.fetch(connection, "vector") is None:
             # Last, so that it changes the meaning of no name.
             connection.execute(
-                "SELECT set_config('search_path', concat_ws(', ', nullif(current_setting('search_path'), ''), %s), "
-                "false)",
+                "SELECT set_config('search_path', "
+                "concat_ws(', ', nullif(current_setting('search_path'), ''), %s::text), false)",
                 [sql.Identifier(schema).as_string(connection)],
             )
 

@@ -49,8 +49,8 @@ def to_column(row: NDArray[np.generic], card: Card) -> Element:
             return Bit(np.unpackbits(row.view(np.uint8), count=card.dim))
 
 
-def to_row(element: Element, card: Card) -> NDArray[np.generic]:
-    """A vector as it was, [elements] of the card's dtype."""
-    if isinstance(element, Bit):
-        return np.packbits(element.to_numpy())
+def to_row(element: Vector | HalfVector | bytes, card: Card) -> NDArray[np.generic]:
+    """A vector as it was, [elements] of the card's dtype, from what a binary cursor gives: of bits, what is sent."""
+    if isinstance(element, bytes):
+        return np.packbits(Bit.from_binary(element).to_numpy())
     return element.to_numpy().astype(numpy_dtype(card.dtype))
