@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.bulk.sink import Sink
+from headrace.bulk.sinks.parquet import ParquetSink
 from headrace.bulk.sinks.postgres import PostgresSink
 from headrace.bulk.sinks.qdrant import QdrantSink
 
 # Of a place: a folder that is there, or the URL of a database. Qdrant's own storage is for one process.
 KINDS: dict[str, Callable[[str], Sink]] = {
+    "parquet": lambda place: ParquetSink(Path(place) / "parquet"),
     "postgres": lambda place: PostgresSink(place, "vectors"),
     "qdrant": lambda place: QdrantSink(str(Path(place) / "qdrant"), "vectors"),
 }

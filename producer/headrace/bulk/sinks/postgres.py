@@ -56,6 +56,11 @@ class PostgresSink:
         self._opened: Card | None = None
 
     @property
+    def name(self) -> str:
+        """What people call it: the URL without user and password, and the table."""
+        return f"{self._server.url}#{self._table.name}"
+
+    @property
     def place(self) -> Path | None:
         """None: a table is no folder."""
         return None

@@ -6,10 +6,11 @@ Knows connections, the extension, and what errors of the server mean to people. 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from pgvector.psycopg import register_vector
-from psycopg import errors, sql
+from psycopg import errors, pq, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types import TypeInfo
 
@@ -39,7 +40,12 @@ _ADVICE: tuple[tuple[type[psycopg.Error], str], ...] = (
 
 
 class Server:
-    """One connection to a database, made at the first transaction and whenever the last was lost."""
+    """One connection to a database, made at the first transaction and whenever the last was lost.
+
+    Attributes:
+        url: of the database, without user and password.
+        where: it is, for errors.
+    """
 
     def __init__(self, url: str) -> None:
         """Read the URL; nothing is connected yet.
@@ -60,8 +66,13 @@ class Server:
             )
             raise SinkError(text) from None  # the error quotes the URL
         self._parameters = _PARAMETERS | given
-        named = [f"{part}={given[part]}" for part in ("service", "host", "port", "dbname") if given.get(part)]
-        self.where = f"Postgres ({' '.join(named) or 'by its defaults'})"
+        known = _defaults() | given
+        host = known.get("host") or known.get("hostaddr") or "localhost"
+        database = known.get("dbname") or known.get("user") or ""
+        service = f"?service={known['service']}" if known.get("service") else ""
+        # A host may be the folder of a socket.
+        self.url = f"postgresql://{quote(host, safe='[]:')}:{known.get('port')}/{quote(database)}{service}"
+        self.where = f"Postgres (host={host} port={known.get('port')} dbname={database})"
         self._connection: psycopg.Connection | None = None
 
     @contextmanager
@@ -132,6 +143,12 @@ class Server:
                 "install pgvector on the server, then run CREATE EXTENSION vector in this database as its owner"
             )
             raise SinkError(text) from error
+
+
+def _defaults() -> dict[str, Any]:
+    """What libpq takes for what a URL leaves out, from the environment among others."""
+    found = pq.Conninfo.get_defaults()
+    return {option.keyword.decode(): option.val.decode() for option in found if option.val is not None}
 
 
 def _schema_of_extension(connection: psycopg.Connection) -> str | None:

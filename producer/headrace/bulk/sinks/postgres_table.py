@@ -31,7 +31,13 @@ class Columns:
 
 
 class Table:
-    """A table by its name; whether it is there or not."""
+    """A table by its name; whether it is there or not.
+
+    Attributes:
+        name: as it was given.
+        identifier: the same for SQL.
+        where: it is, for errors.
+    """
 
     def __init__(self, name: str, where: str) -> None:
         """Take the name apart.
@@ -51,6 +57,7 @@ class Table:
         ):
             text = f"{name!r:.100} cannot be a table: write table or schema.table, each of 1 to {_MAX_NAME} bytes"
             raise SinkError(text)
+        self.name = name
         self.identifier = sql.Identifier(*parts)
         self.where = f"table {name} of {where}"
 

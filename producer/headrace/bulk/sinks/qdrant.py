@@ -59,6 +59,11 @@ class QdrantSink:
         self._opened: Card | None = None
 
     @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"qdrant:{self._place.name}#{self._name}"
+
+    @property
     def place(self) -> Path | None:
         """None: a collection is no folder of ours."""
         return None

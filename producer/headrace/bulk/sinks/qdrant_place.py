@@ -18,12 +18,19 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from headrace.errors import SinkError
 
 _KEY = "QDRANT_API_KEY"
+_MEMORY = ":memory:"
 # A server that has taken a request must have an answer by then.
 _TIMEOUT_S = 60
 
 
 class Place:
-    """A Qdrant by what a user calls it."""
+    """A Qdrant by what a user calls it.
+
+    Attributes:
+        name: the URL without a key, or the folder from the root on.
+        is_local: whether it is the client's own storage.
+        where: it is, for errors.
+    """
 
     def __init__(self, place: str) -> None:
         """Read it; nothing is opened yet.
@@ -41,9 +48,10 @@ class Place:
                 raise SinkError(f"{place!r} is neither a URL nor a folder: write http://{place}, or ./{place}")
             if not place or "\0" in place:
                 raise SinkError(f"{place!r} is no folder: write a URL such as http://localhost:6333, or a folder")
-            self.where = f"Qdrant ({place})"
+            self.name = place if place == _MEMORY else str(Path(place).resolve())
         else:
-            self.where = f"Qdrant ({_checked(place)})"
+            self.name = _checked(place)
+        self.where = f"Qdrant ({self.name})"
 
     def client(self) -> QdrantClient:
         """A client of it. The key of a server comes from the environment, QDRANT_API_KEY.
@@ -56,8 +64,8 @@ class Place:
                 key = os.environ.get(_KEY) or None
                 return QdrantClient(url=self._place, api_key=key, timeout=_TIMEOUT_S, check_compatibility=False)
             # One call at a time, but perhaps each on another thread.
-            if self._place == ":memory:":
-                return QdrantClient(":memory:", force_disable_check_same_thread=True)
+            if self._place == _MEMORY:
+                return QdrantClient(_MEMORY, force_disable_check_same_thread=True)
             return QdrantClient(path=str(Path(self._place)), force_disable_check_same_thread=True)
 
     @contextmanager

@@ -350,6 +350,18 @@ def test_no_error_shows_a_password(url: str) -> None:
     assert "Postgres" in str(caught.value)
 
 
+def test_its_name_leaves_nothing_out_but_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "from.environment")
+    monkeypatch.setenv("PGDATABASE", "docs")
+    for url, name in {
+        "postgresql://me:s3cret@db.local:6000/docs?sslmode=require": "postgresql://db.local:6000/docs#a.b",
+        "postgresql://me:s3cret@/docs?host=/run/postgres": "postgresql://%2Frun%2Fpostgres:5432/docs#a.b",
+        "postgresql://me:s3cret@": "postgresql://from.environment:5432/docs#a.b",
+        "host=db.local dbname=naïve password=s3cret": "postgresql://db.local:5432/na%C3%AFve#a.b",
+    }.items():
+        assert PostgresSink(url, "a.b").name == name
+
+
 def test_a_database_that_is_not_there_is_named(database: Database) -> None:
     with pytest.raises(SinkError, match=r'dbname=nowhere\).*database "nowhere" does not exist; see that'):
         PostgresSink(database.url.replace(database.name, "nowhere"), "vectors").open(CARD, replace=False)

@@ -157,6 +157,13 @@ def test_a_place_that_cannot_be_is_refused_at_once_without_what_may_be_a_key(pla
     assert "s3cret" not in str(caught.value)
 
 
+def test_its_name_is_another_for_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert QdrantSink("here", "vectors").name == f"qdrant:{tmp_path}/here#vectors"
+    assert QdrantSink("http://db.local:6333/", "vectors").name == "qdrant:http://db.local:6333#vectors"
+    assert QdrantSink(":memory:", "vectors").name == "qdrant::memory:#vectors"
+
+
 def test_a_collection_without_a_name_is_refused() -> None:
     with pytest.raises(SinkError, match="has no name"):
         QdrantSink(":memory:", "")
