@@ -48,7 +48,7 @@ class Place:
                 raise SinkError(f"{place!r} is neither a URL nor a folder: write http://{place}, or ./{place}")
             if not place or "\0" in place:
                 raise SinkError(f"{place!r} is no folder: write a URL such as http://localhost:6333, or a folder")
-            self.name = place if place == _MEMORY else str(Path(place).resolve())
+            self.name = place if place == _MEMORY else str(Path(place).expanduser().resolve())
         else:
             self.name = _checked(place)
         self.where = f"Qdrant ({self.name})"
@@ -66,7 +66,7 @@ class Place:
             # One call at a time, but perhaps each on another thread.
             if self._place == _MEMORY:
                 return QdrantClient(_MEMORY, force_disable_check_same_thread=True)
-            return QdrantClient(path=str(Path(self._place)), force_disable_check_same_thread=True)
+            return QdrantClient(path=self.name, force_disable_check_same_thread=True)
 
     @contextmanager
     def reached(self) -> Iterator[None]:
