@@ -70,7 +70,7 @@ class Watch:
             BucketNotFoundError: there is no bucket.
             ConnectionFailed: the connection is closed for good.
         """
-        await patiently(self._live)
+        await patiently(self._nats, self._live)
 
     async def _live(self) -> NoReturn:
         """Set a consumer up and follow it until it falls silent."""
