@@ -46,8 +46,8 @@ class Jobs:
             JobConflict: another job of this name is there; the text says what differs.
         """
         key = _checked(record.name)
-        await self.bucket.create()
         while True:
+            await self.bucket.create()
             entry = await self.bucket.get(key)
             if entry is None:
                 new = record
