@@ -234,7 +234,7 @@ async def test_what_was_written_when_its_answer_got_lost_is_no_conflict(jobs: Jo
             raise Moved(key)
         return await put(key, value, last)  # type: ignore[arg-type] # passed on as it came
 
-    jobs.bucket.put = put_twice  # type: ignore[method-assign, assignment] # the answer that got lost
+    jobs.bucket.put = put_twice  # type: ignore[method-assign] # the answer that got lost
     assert (await jobs.set_state("nightly", "paused", "why")).reason == "why"
     assert calls == 1
 
