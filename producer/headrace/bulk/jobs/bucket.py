@@ -49,10 +49,12 @@ class Entry:
     Attributes:
         value: as it was written.
         revision: which write that was.
+        written_ms: when, unix time by the broker's clock; 0 where it was not asked.
     """
 
     value: bytes
     revision: int
+    written_ms: int = 0
 
 
 class Bucket:

@@ -189,6 +189,7 @@ class ShardRecord:
         checkpoint: how far it is.
         term: goes up with each claim, so that a process can tell one claim of its own from an earlier one.
         job_ms: created_ms of the job; records of an earlier job of the same name say nothing of this one.
+        written_ms: when the broker stored it, unix time by its clock, where that is known; it is not written down.
     """
 
     shard: int
@@ -197,6 +198,7 @@ class ShardRecord:
     checkpoint: Checkpoint
     term: int = 0
     job_ms: int = 0
+    written_ms: int = field(default=0, compare=False)
 
     def to_json(self) -> bytes:
         """Write it down."""
