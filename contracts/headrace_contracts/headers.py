@@ -23,6 +23,8 @@ BATCH_COMMIT = "Nats-Batch-Commit"
 REASON = "Hr-Reason"
 DELIVERIES = "Hr-Deliveries"
 
+# What begins so tells the broker what to do with the message.
+_BROKERS = "Nats-"
 _MAX_UINT = 2**63 - 1
 _MAX_TEXT = 128
 
@@ -90,6 +92,14 @@ class Envelope:
             msg_id=found.get(MSG_ID),
             traceparent=found.get(TRACEPARENT),
         )
+
+
+def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that a message keeps when it is published anew: those that tell the broker nothing.
+
+    One of an atomic batch, say, would be refused as a part of a batch that has long been committed.
+    """
+    return {name: value for name, value in headers.items() if not name.startswith(_BROKERS)}
 
 
 def reply_to(headers: Mapping[str, str] | None) -> str:

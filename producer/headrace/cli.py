@@ -10,9 +10,11 @@ from importlib.metadata import entry_points
 
 import typer
 
+from headrace.commands.dead import dead
 from headrace.commands.demo import demo
 from headrace.commands.embed import embed
 from headrace.commands.gateway import gateway
+from headrace.commands.job import job
 from headrace.commands.models import models
 from headrace.commands.reindex import reindex
 from headrace.commands.score import score
@@ -31,6 +33,8 @@ def build() -> typer.Typer:
     )
     for command in (up, embed, score, reindex, models, gateway, demo):
         app.command()(command)
+    for name, group in (("job", job), ("dead", dead)):
+        app.add_typer(group, name=name)
     for entry in entry_points(group="headrace.commands"):
         command = entry.load()
         if isinstance(command, typer.Typer):

@@ -100,3 +100,8 @@ def test_any_headers_are_an_envelope_or_an_error(found: dict[str, str]) -> None:
     except DecodeError:
         return
     assert Envelope.from_headers(envelope.to_headers()) == envelope
+
+
+def test_a_message_that_is_published_anew_keeps_no_orders_to_the_broker() -> None:
+    orders = {"Nats-Batch-Id": "b", "Nats-Expected-Stream": "S", "Nats-Msg-Id": "c1-0", "Nats-Rollup": "all"}
+    assert headers.passed_on(orders | WHOLE | {"traceparent": "00-ab"}) == WHOLE | {"traceparent": "00-ab"}

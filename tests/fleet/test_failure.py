@@ -216,6 +216,23 @@ async def test_a_worker_held_up_by_full_results_can_still_be_drained(nats_server
     assert worker.counters.answered == worker.counters.refused == 0
 
 
+async def test_a_broken_chunk_of_an_atomic_batch_is_kept_without_the_brokers_headers(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    """With them the broker would refuse to keep it: it would come back for ever, and nobody would be answered."""
+    async with running(minilm, brisk(nats_server.url)) as worker, connected(nats_server.url) as connection:
+        sent = Envelope(reply_to=subjects.results("job"), tokens=3, msg_id="job-0", traceparent="00-ab").to_headers()
+        batch = {headers.BATCH_ID: "b", headers.BATCH_SEQUENCE: "1", headers.BATCH_COMMIT: "1"}
+        await connection.jetstream().publish(subjects.batch(NAME, "job"), b"\xc1", headers=sent | batch)
+        await until(lambda: worker.counters.refused == 1, "it is answered")
+        kept = await connection.jetstream().get_last_msg("HR_DEAD", subjects.dead(NAME, "batch"))
+        await emptied(connection, subjects.batch_stream(NAME))
+    assert kept.headers is not None
+    assert not batch.keys() & kept.headers.keys()
+    assert (kept.headers[headers.MSG_ID], kept.headers[headers.TRACEPARENT]) == (f"HR_BATCH_{NAME}-1", "00-ab")
+    assert worker.counters.dead_lettered == 1
+
+
 async def fail_deliveries(url: str, times: int) -> None:
     """Take the next online message so often and give it back, as workers that died over it would leave it."""
     request = b'{"batch": 1, "expires": 5000000000, "group": "w"}'

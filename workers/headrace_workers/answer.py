@@ -173,7 +173,7 @@ class Answers:
 
     async def _keep(self, delivery: Delivery, poison: Refused) -> None:
         reason = f"{poison.code}: {poison.text[:_MAX_TEXT]}".replace("\r", " ").replace("\n", " ")
-        kept = delivery.headers | {
+        kept = headers.passed_on(delivery.headers) | {
             headers.REASON: reason,
             headers.DELIVERIES: str(delivery.count),
             # The same message is kept once, however often it comes.

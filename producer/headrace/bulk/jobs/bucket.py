@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from headrace_contracts import topology
 from nats.aio.client import Client as NatsClient
-from nats.errors import ConnectionClosedError, ConnectionDrainingError, MaxPayloadError
+from nats.errors import ConnectionClosedError, ConnectionDrainingError, ConnectionReconnectingError, MaxPayloadError
 from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
 from nats.js.errors import (
@@ -49,10 +49,12 @@ class Entry:
     Attributes:
         value: as it was written.
         revision: which write that was.
+        written_ms: when, unix time by the broker's clock; 0 where it was not asked.
     """
 
     value: bytes
     revision: int
+    written_ms: int = 0
 
 
 class Bucket:
@@ -68,12 +70,12 @@ class Bucket:
 
     async def create(self) -> None:
         """Make it if it is not there, with as many copies as the bucket of models has."""
-        await patiently(self._create)
+        await patiently(self._nats, self._create)
 
     async def is_there(self) -> bool:
         """Whether there is one; if there is not, there are no jobs."""
         try:
-            await patiently(self._opened)
+            await patiently(self._nats, self._opened)
         except BucketNotFoundError:
             return False
         return True
@@ -88,7 +90,7 @@ class Bucket:
                 return None
             return Entry(found.value or b"", found.revision or 0)
 
-        return await patiently(get)
+        return await patiently(self._nats, get)
 
     async def put(self, key: str, value: bytes, last: Entry | int | None) -> int:
         """Write a key whose revision is known, and return the new one.
@@ -113,7 +115,7 @@ class Bucket:
                 self._bucket = None  # JetStream is not ready, or somebody removed the bucket: look
                 raise
 
-        return await patiently(put)
+        return await patiently(self._nats, put)
 
     async def forget(self, key: str) -> None:
         """Remove a key."""
@@ -125,7 +127,7 @@ class Bucket:
             except BadRequestError:
                 await bucket.purge(key)  # an operator's bucket, in which nothing may have a time to live
 
-        await patiently(purge)
+        await patiently(self._nats, purge)
 
     async def _opened(self) -> KeyValue:
         if self._bucket is None:
@@ -151,8 +153,8 @@ class Bucket:
         return info.config.num_replicas or 1
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Call again and again while nats-server is away or not ready.
+async def patiently(nats: NatsClient, call: Callable[[], Awaitable[T]]) -> T:
+    """Call again and again while nats-server is away or not ready; not while there is no connection at all.
 
     Raises:
         ConnectionFailed: the connection is closed for good.
@@ -161,6 +163,8 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     pauses, level = Pauses(), logging.WARNING
     while True:
         try:
+            if nats.is_reconnecting:
+                raise ConnectionReconnectingError  # nats-py would keep what is sent, and send it all at once later
             return await call()
         except BucketNotFoundError:
             raise
@@ -171,5 +175,5 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
         except (NatsError, OSError) as error:
             logger.log(level, "waiting for nats-server to answer on jobs: %r", error)
             level = logging.DEBUG
-        # No event tells that JetStream is ready again, nor that a full server has room.
+        # No event tells that JetStream is ready again, that a full server has room, or that an answer got lost.
         await asyncio.sleep(pauses.take_s())

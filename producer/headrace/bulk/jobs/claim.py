@@ -116,6 +116,7 @@ class Claims:
         self._job = job
         self._owner = owner
         self._lease_s = lease_s
+        self._known: dict[int, tuple[int, ShardRecord]] = {}
         # Each process looks at another one first: they would all run after the same.
         first = crc32(owner.process.encode()) % max(1, num_shards)
         self._order = [*range(first, num_shards), *range(first)]
@@ -158,8 +159,15 @@ class Claims:
         """The shards of this very job that somebody has begun."""
         for shard in self._order:
             entry = watch.entries.get(shard_key(self._job, shard))
-            if entry is not None and (record := ShardRecord.from_json(entry.value)).job_ms == job.created_ms:
+            if entry is not None and (record := self._parsed(shard, entry)).job_ms == job.created_ms:
                 yield shard, (record, entry)
+
+    def _parsed(self, shard: int, entry: Entry) -> ShardRecord:
+        """Its record. Most are the same as when they were last looked at, and they may be many."""
+        known = self._known.get(shard)
+        if known is None or known[0] != entry.revision:
+            known = self._known[shard] = entry.revision, ShardRecord.from_json(entry.value)
+        return known[1]
 
     def _is_free(self, record: ShardRecord, watch: Watch, leases: Leases) -> bool:
         """Whether nobody works on it, as far as this process has seen."""

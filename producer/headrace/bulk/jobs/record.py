@@ -68,7 +68,11 @@ class JobRecord:
             *((f"cut.{name}", has, getattr(other.cut, name)) for name, has in asdict(self.cut).items()),
             *((name, self.options.get(name), other.options.get(name)) for name in {**self.options, **other.options}),
         ]
-        found = [f"{name} is {has!r}, this command has {wants!r}" for name, has, wants in pairs if has != wants]
+        found = [
+            f"{name} is {has!r}, this command has {wants!r}"
+            for name, has, wants in pairs
+            if (type(has), has) != (type(wants), wants)
+        ]
         try:
             other.card.check(self.card, "it")
         except CardMismatch:
@@ -81,7 +85,7 @@ class JobRecord:
 
     def to_json(self) -> bytes:
         """Write it down."""
-        return json.dumps({"v": _VERSION, **asdict(self), "options": dict(self.options)}, ensure_ascii=False).encode()
+        return json.dumps({"v": _VERSION, **asdict(self), "options": dict(self.options)}).encode()
 
     @classmethod
     def from_json(cls, written: bytes) -> Self:
@@ -185,6 +189,7 @@ class ShardRecord:
         checkpoint: how far it is.
         term: goes up with each claim, so that a process can tell one claim of its own from an earlier one.
         job_ms: created_ms of the job; records of an earlier job of the same name say nothing of this one.
+        written_ms: when the broker stored it, unix time by its clock, where that is known; it is not written down.
     """
 
     shard: int
@@ -193,6 +198,7 @@ class ShardRecord:
     checkpoint: Checkpoint
     term: int = 0
     job_ms: int = 0
+    written_ms: int = field(default=0, compare=False)
 
     def to_json(self) -> bytes:
         """Write it down."""
@@ -210,8 +216,7 @@ class ShardRecord:
                 "spans": spans,
                 "tally": asdict(point.tally),
                 "done": point.is_done,
-            },
-            ensure_ascii=False,
+            }
         ).encode()
 
     @classmethod
@@ -294,7 +299,7 @@ class _Reading:
     def __enter__(self) -> _Map:
         try:
             return self._map()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._conflict(error) from error
 
     def _map(self) -> _Map:

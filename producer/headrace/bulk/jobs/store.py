@@ -16,6 +16,7 @@ from nats.aio.client import Client as NatsClient
 from nats.js.errors import BucketNotFoundError
 
 from headrace.bulk.cut import Span
+from headrace.bulk.jobs import leftovers
 from headrace.bulk.jobs.bucket import Bucket, Entry, Moved
 from headrace.bulk.jobs.record import FINISHED, JobRecord, ShardRecord, State, Tally
 from headrace.bulk.jobs.watch import Watch, watching
@@ -46,8 +47,8 @@ class Jobs:
             JobConflict: another job of this name is there; the text says what differs.
         """
         key = _checked(record.name)
-        await self.bucket.create()
         while True:
+            await self.bucket.create()
             entry = await self.bucket.get(key)
             if entry is None:
                 new = record
@@ -124,21 +125,26 @@ class Jobs:
             InputError: there is no such job.
         """
         job = await self.get(name)
-        records = [ShardRecord.from_json(entry.value) for entry in (await self._entries(f"{name}.*")).values()]
+        records = [_shard(entry) for entry in (await self._entries(f"{name}.*")).values()]
         return {record.shard: record for record in sorted(records, key=_number) if record.job_ms == job.created_ms}
 
     async def forget(self, name: str) -> None:
-        """Remove a job and its shards, also one whose record cannot be read. Processes at work on it give it up.
+        """Remove a job and its shards, also one whose record cannot be read, and what waits in the broker for it.
+
+        What is in its sink stays. Processes at work on it give it up.
 
         Raises:
             InputError: there is no such job.
         """
-        if await self.bucket.get(_checked(name)) is None:
+        entry = await self.bucket.get(_checked(name))
+        if entry is None:
             raise _no_such_job(name)
         # The job first: a process that meets a shard without its job takes no other.
         await self.bucket.forget(name)
         for key in await self._entries(f"{name}.*"):
             await self.bucket.forget(key)
+        record = _readable(name, entry)
+        await leftovers.purge(self.nats, name, None if record is None else record.card.model)
 
     async def reopen(self, name: str, shard: int, span: Span, tally: Tally = Tally()) -> None:  # noqa: B008 - frozen
         """Have a window done again that was taken for done. Who works on the shard loses it.
@@ -243,6 +249,10 @@ def _readable(key: str, entry: Entry) -> JobRecord | None:
     except JobConflict as error:
         logger.warning("job %r is left out: %s", key, error)
         return None
+
+
+def _shard(entry: Entry) -> ShardRecord:
+    return replace(ShardRecord.from_json(entry.value), written_ms=entry.written_ms)
 
 
 def _number(record: ShardRecord) -> int:

@@ -7,15 +7,15 @@ not know what the values mean.
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
+from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js.errors import APIError, BucketNotFoundError
+from nats.js.errors import BucketNotFoundError
 from nats.js.kv import KV_MARKER_REASON, KV_OP
 
 from headrace.bulk.jobs.bucket import PREFIX, STREAM, Entry, patiently
@@ -23,8 +23,6 @@ from headrace.bulk.jobs.bucket import PREFIX, STREAM, Entry, patiently
 _HEARTBEAT_S = 1.0
 # The broker forgets a consumer that nobody listens to after this long.
 _INACTIVE_S = 30.0
-_API_S = 5.0
-_NO_STREAM = 10059  # JetStream error code
 _HEARTBEAT = "100"
 
 
@@ -70,7 +68,7 @@ class Watch:
             BucketNotFoundError: there is no bucket.
             ConnectionFailed: the connection is closed for good.
         """
-        await patiently(self._live)
+        await patiently(self._nats, self._live)
 
     async def _live(self) -> NoReturn:
         """Set a consumer up and follow it until it falls silent."""
@@ -102,13 +100,9 @@ class Watch:
             "mem_storage": True,
             "num_replicas": 1,
         }
-        request = json.dumps({"stream_name": STREAM, "config": config}).encode()
-        answer = await self._nats.request(f"$JS.API.CONSUMER.CREATE.{STREAM}", request, timeout=_API_S)
-        found: dict[str, Any] = json.loads(answer.data)
-        if "error" in found:
-            if found["error"].get("err_code") == _NO_STREAM:
-                raise BucketNotFoundError
-            raise APIError.from_error(found["error"])
+        found = await api(self._nats, f"CONSUMER.CREATE.{STREAM}", {"stream_name": STREAM, "config": config})
+        if found is None:
+            raise BucketNotFoundError
         return found
 
     async def _follow(self, arrived: "asyncio.Queue[Msg]", num_waiting: int) -> NoReturn:
@@ -127,9 +121,7 @@ class Watch:
             if meta.sequence.consumer != seen + 1:
                 raise _Silent("something got lost on the way")
             seen += 1
-            # A removal is a message too, with a header and no value.
-            is_removal = KV_OP in headers or KV_MARKER_REASON in headers
-            _enter(entries, message, None if is_removal else meta.sequence.stream)
+            _enter(entries, message)
             if self.entries is entries:
                 self._has_changed.set()
             elif seen >= num_waiting or meta.num_pending == 0:
@@ -152,13 +144,14 @@ async def _next(arrived: "asyncio.Queue[Msg]") -> Msg:
         raise _Silent("no heartbeat came") from None
 
 
-def _enter(entries: dict[str, Entry], message: Msg, revision: int | None) -> None:
-    """Take in a new value, or a removal, which has no revision."""
-    key = message.subject.removeprefix(PREFIX)
-    if revision is None:
+def _enter(entries: dict[str, Entry], message: Msg) -> None:
+    """Take in a new value, or a removal: that is a message too, with a header and no value."""
+    key, found = message.subject.removeprefix(PREFIX), message.headers or {}
+    if KV_OP in found or KV_MARKER_REASON in found:
         entries.pop(key, None)
     else:
-        entries[key] = Entry(message.data, revision)
+        meta = message.metadata
+        entries[key] = Entry(message.data, meta.sequence.stream, int(meta.timestamp.timestamp() * 1000))
 
 
 def _check_heartbeat(headers: Mapping[str, str], seen: int) -> None:

@@ -1,0 +1,39 @@
+"""What waits in the broker for a bulk job that is no more: its chunks, which nobody needs run, and their results.
+
+Knows the NATS streams and subjects. A later job of the same name must not find the results of this one.
+"""
+
+import contextlib
+from functools import partial
+
+from headrace_contracts import subjects, topology
+from headrace_contracts.api import api
+from headrace_contracts.errors import InvalidName
+from nats.aio.client import Client as NatsClient
+
+from headrace.bulk.jobs.bucket import patiently
+
+
+async def purge(nats: NatsClient, job: str, model: str | None) -> None:
+    """Remove it; what workers have in hand may still bring a few results, which the broker keeps for some days.
+
+    Args:
+        nats: the connection.
+        job: name of the job.
+        model: whose queue has its chunks; None if that cannot be told any more.
+
+    Raises:
+        ConnectionFailed: the connection is closed for good.
+        BulkError: nats-server refuses.
+    """
+    waiting = {topology.RESULTS_STREAM: subjects.results_of_job(job)}
+    if model is not None:
+        with contextlib.suppress(InvalidName):  # no queue has its chunks then
+            # First, so that no worker makes results of them meanwhile.
+            waiting = {subjects.batch_stream(model): subjects.batch_of_job(model, job), **waiting}
+    for stream, those in waiting.items():
+        await patiently(nats, partial(_purge, nats, stream, those))
+
+
+async def _purge(nats: NatsClient, stream: str, those: str) -> None:
+    await api(nats, f"STREAM.PURGE.{stream}", {"filter": those})

@@ -1,0 +1,168 @@
+"""`headrace job`: the bulk jobs that the fleet knows, and what can be done to them from anywhere.
+
+Knows flags and how facts are printed. Does not know how a job is run: `headrace reindex` does.
+"""
+
+import time
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from nats.aio.client import Client as NatsClient
+
+from headrace.bulk.jobs.record import JobRecord, ShardRecord, State
+from headrace.bulk.jobs.store import Jobs
+from headrace.commands.broker import ask
+from headrace.commands.flags import DEFAULT_NATS, Nats
+from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state
+from headrace.commands.tables import print_json, print_table
+from headrace.errors import InputError, JobConflict
+
+job = typer.Typer(help="Bulk jobs: which there are, how far they are; pause, resume, cancel.", no_args_is_help=True)
+
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of the job; `headrace job ls` lists them.")]
+Reason: TypeAlias = Annotated[str | None, typer.Option(help="Why, for whoever wonders.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+@job.command("ls")
+def list_jobs(nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
+    """List the bulk jobs."""
+    found = ask(nats, _all)
+    if as_json:
+        for facts in found:
+            print_json(facts)
+        return
+    if not found:
+        typer.secho("There are no jobs: `headrace reindex` begins one.", err=True)
+        return
+    titles = ("name", "state", "progress", "rows", "failed", "shards", "processes", "model", "source", "sink")
+    print_table(titles, map(_row, found), whole=("name", "state"))
+
+
+@job.command()
+def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
+    """Show all that is known of a job: what it does, how far each of its shards is, and who works on it."""
+    record, shards = ask(nats, partial(_one, name=name))
+    now_ms = _now_ms()
+    facts = job_facts(record, shards, now_ms)
+    of_shards = [shard_facts(shard, now_ms) for shard in shards.values()]
+    if as_json:
+        print_json({**facts, "options": dict(record.options), "shards": of_shards})
+        return
+    said = {
+        **facts,
+        "progress": _percent(facts["progress"]),
+        "created_ms": None,
+        "changed_ms": None,
+        "created": _date(record.created_ms),
+        "changed": _date(record.changed_ms),
+        "vectors": f"{record.card.dim} × {record.card.dtype}, {record.card.pooling}, prompt {record.card.prompt!r}",
+        **{f"option {option}": value for option, value in record.options.items()},
+    }
+    print_table(("", ""), ((key, value) for key, value in said.items() if value is not None))
+    if of_shards:
+        typer.echo("")
+        print_table(tuple(of_shards[0]), (tuple(shard.values()) for shard in of_shards))
+    num_left = record.num_shards - len(of_shards)
+    if num_left:
+        typer.echo(f"\n{num_left} of {record.num_shards} shards have not been begun")
+
+
+@job.command()
+def pause(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS) -> None:
+    """Have all processes of a job wait, after what they have sent already."""
+    _set_state(nats, name, "paused", reason)
+    typer.echo(f"job {name} is paused; `headrace job resume {name}` lets it go on")
+
+
+@job.command()
+def resume(name: Name, nats: Nats = DEFAULT_NATS) -> None:
+    """Let the processes of a paused job go on."""
+    _set_state(nats, name, "running", None)
+    typer.echo(f"job {name} is running, if its processes are: where none is, its `headrace reindex` command starts one")
+
+
+@job.command()
+def cancel(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS) -> None:
+    """Have all processes of a job end. What is in the sink stays."""
+    _set_state(nats, name, "cancelled", reason or "with `headrace job cancel`")
+    typer.echo(f"job {name} is cancelled; its `headrace reindex` command would go on with it")
+
+
+@job.command()
+def rm(
+    name: Name,
+    force: Annotated[bool, typer.Option("--force", help="Even while processes work on it; they end.")] = False,
+    nats: Nats = DEFAULT_NATS,
+) -> None:
+    """Forget a job, and what waits in the broker for it. What is in the sink stays."""
+    ask(nats, partial(_forget, name=name, force=force))
+    typer.echo(f"job {name} is forgotten; its sink is as it was")
+
+
+async def _all(nats: NatsClient) -> list[dict[str, Any]]:
+    jobs = Jobs(nats)
+    found = []
+    for record in await jobs.list():
+        try:
+            found.append(job_facts(record, await jobs.shards(record.name), _now_ms()))
+        except InputError:
+            continue  # removed since
+        except JobConflict as error:
+            typer.secho(f"job {record.name} is left out: {error}", err=True, fg="yellow")
+    return found
+
+
+async def _one(nats: NatsClient, name: str) -> tuple[JobRecord, dict[int, ShardRecord]]:
+    jobs = Jobs(nats)
+    return await jobs.get(name), await jobs.shards(name)
+
+
+async def _forget(nats: NatsClient, name: str, *, force: bool) -> None:
+    jobs = Jobs(nats)
+    if not force:
+        await _check_nobody_works_on(jobs, name)
+    await jobs.forget(name)
+
+
+async def _check_nobody_works_on(jobs: Jobs, name: str) -> None:
+    try:
+        shards, now_ms = await jobs.shards(name), _now_ms()
+    except JobConflict:
+        return  # what cannot be read cannot be worked on either
+    owners = {
+        owner_name(shard.owner)
+        for shard in shards.values()
+        if shard.owner is not None and shard_state(shard, now_ms) == "at work"
+    }
+    if owners:
+        raise JobConflict(
+            f"job {name!r} is worked on by {', '.join(sorted(owners))}: `headrace job cancel {name}` ends them, or "
+            "give --force"
+        )
+
+
+def _set_state(url: str, name: str, state: State, reason: str | None) -> None:
+    ask(url, lambda nats: Jobs(nats).set_state(name, state, reason))
+
+
+def _row(facts: dict[str, Any]) -> tuple[object, ...]:
+    rows = f"{facts['rows']:,}" + ("" if facts["num_rows"] is None else f" of {facts['num_rows']:,}")
+    shards = f"{facts['shards_done']:,} of {facts['num_shards']:,}"
+    shown = (facts["name"], facts["state"], _percent(facts["progress"]), rows, f"{facts['failed']:,}", shards)
+    return *shown, facts["processes"], facts["model"], facts["source"], facts["sink"]
+
+
+def _percent(share: float | None) -> str | None:
+    """Never more than was done: 100 % is all of it."""
+    return None if share is None else f"{int(1000 * share) / 10:g} %"
+
+
+def _date(unix_ms: int) -> str:
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(" ", "seconds")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
