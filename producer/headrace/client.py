@@ -26,6 +26,7 @@ from headrace.exchange import Exchange
 from headrace.hedging import Hedging, check_hedging
 from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
 from headrace.published import Published
+from headrace.reach import reach
 from headrace.scores import Scores
 from headrace.texts import check_source, read_text, read_texts
 from headrace.token_ids import IdSequence, listed, read_token_ids
@@ -90,14 +91,7 @@ class Client:
         if max_call_tokens is not None:
             check_count("max_call_tokens", max_call_tokens)
         client_id = secrets.token_hex(8)
-        try:
-            nats, link = await connection.connect(
-                url, name="headrace client", inbox=subjects.inbox(client_id), timeout_s=timeout
-            )
-        except connection.Unreachable as error:
-            raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
-        except connection.ServerTooOld as error:
-            raise ConnectionFailed(str(error)) from error
+        nats, link = await reach(url, name="headrace client", client_id=client_id, timeout_s=timeout)
         client = cls(nats, link, client_id, tenant, hedging, max_call_tokens)
         await client._exchange.open()
         return client

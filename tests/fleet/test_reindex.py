@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -200,11 +201,12 @@ async def test_a_process_that_ends_in_the_middle_is_made_good_by_the_same_comman
     async with running(minilm, brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256)) as worker:
         for share in (8, 16, 24):
             doomed = asyncio.create_task(run(source, sink, nats_server.url))
-            await until(lambda share=share: worker.counters.answered > share, "it is in the middle")
+            await until(partial(lambda least: worker.counters.answered > least, share), "it is in the middle")
             doomed.cancel()
             await asyncio.wait([doomed])
         summary = await run(source, sink, nats_server.url)
-        assert summary.written == 800
+        # A window that was written and not remembered is there already.
+        assert summary.written + summary.unchanged == 800
         async with await Client.connect(nats_server.url) as client:
             await assert_as_embedded(client, source, sink)
     await assert_broker_is_empty(nats_server.url)

@@ -75,6 +75,7 @@ class Failure:
 class Ledger:
     """The files of one job in a folder.
 
+        job.json                   the job that they are of, as its record was when it began or ended
         windows-<shard>.jsonl      a record a line, in the order of writing; of a window's the last one counts
         errors/<part name>.jsonl   the rows of a window that failed; no file where none did
         errors.jsonl               all of them, once the job is done
@@ -85,6 +86,33 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._errors = folder / "errors"
+        self._job = folder / "job.json"
+
+    def job(self) -> bytes | None:
+        """What was kept of the job; None if nothing was.
+
+        Raises:
+            SinkError: it cannot be read.
+        """
+        try:
+            return self._job.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise refusal(self._job, error) from error
+
+    def keep_job(self, record: bytes) -> None:
+        """Keep the record of the job, in place of what is there.
+
+        Raises:
+            SinkError: it could not be written.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise refusal(self._folder, error) from error
+        with whole_file(self._job) as file:
+            file.write(record)
 
     def append(self, shard: int, record: Record) -> None:
         """Add a window; once this returns it survives a loss of power.
@@ -121,6 +149,17 @@ class Ledger:
         except OSError as error:
             raise refusal(path, error) from error
         return dict(sorted({record.window: record for record in found}.items()))
+
+    def drop(self, shard: int, window: int) -> None:
+        """Forget a window: it must be done again.
+
+        Raises:
+            SinkError: the file could not be written.
+        """
+        records = self.records(shard)
+        if records.pop(window, None) is not None:
+            with whole_file(self._windows(shard)) as file:
+                file.writelines(_line(asdict(record)) for record in records.values())
 
     def write_errors(self, part_name: str, failures: Sequence[Failure]) -> None:
         """Keep the rows of a window that failed, in place of those of an earlier try.
@@ -195,7 +234,12 @@ class Ledger:
             SinkError: a file could not be removed.
         """
         try:
-            for path in (*self._folder.glob("windows-*.jsonl"), *self._error_files(), self._folder / "errors.jsonl"):
+            for path in (
+                self._job,
+                *self._folder.glob("windows-*.jsonl"),
+                *self._error_files(),
+                self._folder / "errors.jsonl",
+            ):
                 path.unlink(missing_ok=True)
         except OSError as error:
             raise refusal(self._folder, error) from error

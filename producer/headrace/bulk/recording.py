@@ -1,8 +1,9 @@
 """What is written down of a window: how many rows did what, and checksums by which an audit knows them again. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headrace.bulk import checksums
+from headrace.bulk.jobs.record import Tally
 from headrace.bulk.ledger import Failure, Record
 from headrace.bulk.sink import Part
 from headrace.bulk.window import Window
@@ -21,3 +22,22 @@ def record_of(window: Window, part: Part, failures: Sequence[Failure], num_token
         ids=checksums.of_ids(part.ids),
         vectors=checksums.of_vectors(part.vectors),
     )
+
+
+def tally_of(record: Record) -> Tally:
+    """What was counted for a window."""
+    return Tally(
+        rows=record.rows,
+        written=record.written,
+        unchanged=record.unchanged,
+        failed=record.failed,
+        tokens=record.tokens,
+    )
+
+
+def sum_of(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    total = Tally()
+    for tally in tallies:
+        total = total.plus(tally)
+    return total

@@ -5,14 +5,13 @@ the command line.
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace_contracts import Options, connection, subjects, topology
-from headrace_contracts.api import api
+from headrace_contracts import Options, subjects
 from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 
@@ -20,6 +19,7 @@ from headrace.bulk.card import Card
 from headrace.bulk.control import Control
 from headrace.bulk.corpus import corpus_of
 from headrace.bulk.jobs.claim import Claim, Claims
+from headrace.bulk.jobs.leftovers import purge
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import FINISHED, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
@@ -37,12 +37,13 @@ from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Shard, Source
 from headrace.bulk.summary import Summary
 from headrace.catalogue import Catalogue
-from headrace.errors import ConnectionFailed, HeadraceError, JobFailed
+from headrace.errors import HeadraceError, InputError, JobConflict, JobFailed
 from headrace.published import Model, Published
+from headrace.reach import reached
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 DEFAULT_FOLDER = Path("headrace-jobs")
-_CONNECT_S = 5.0
+CONNECT_S = 5.0
 
 
 async def reindex(
@@ -77,8 +78,18 @@ async def reindex(
     """
     check_job(job)
     settings, progress = settings or Settings(), progress or Progress()
-    async with connected(url) as (nats, link):
-        bulk = _Bulk(nats, link, source, SinkThread(sink), job, settings, progress)
+    me = this_process()
+    async with reached(url, name=f"headrace job {job}", client_id=me.process, timeout_s=CONNECT_S) as (nats, link):
+        bulk = _Bulk(
+            nats=nats,
+            link=link,
+            source=source,
+            sink=SinkThread(sink),
+            job=job,
+            settings=settings,
+            progress=progress,
+            me=me,
+        )
         try:
             return await bulk.run()
         except BaseExceptionGroup as failed:
@@ -103,78 +114,73 @@ class _Begun:
     looks_up: bool
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Bulk:
     """One process's part of a job."""
 
-    def __init__(
-        self,
-        nats: NatsClient,
-        link: Link,
-        source: Source,
-        sink: SinkThread,
-        job: str,
-        settings: Settings,
-        progress: Progress,
-    ) -> None:
-        self.sink = sink
-        self._nats, self._link = nats, link
-        self._source = source
-        self._job = job
-        self._settings = settings
-        self._progress = progress
-        self._jobs = Jobs(nats)
-        self._me: Owner = this_process()
-        self._publisher = Publisher(nats, link, f"{subjects.inbox(self._me.process)}.b")
-        self._results: dict[int, Results] = {}
-        link.on_up = self._on_up
+    nats: NatsClient
+    link: Link
+    source: Source
+    sink: SinkThread
+    job: str
+    settings: Settings
+    progress: Progress
+    me: Owner
+    jobs: Jobs = field(init=False)
+    publisher: Publisher = field(init=False)
+    results: dict[int, Results] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.nats)
+        self.publisher = Publisher(self.nats, self.link, f"{subjects.inbox(self.me.process)}.b")
+        self.link.on_up = self._on_up
 
     async def run(self) -> Summary:
         """Join, claim, run each shard, finish."""
         begun = await self._begin()
-        await self._publisher.open()
-        async with self._jobs.watch(self._job) as watched:
-            control = Control(watched, self._progress)
+        await self.publisher.open()
+        async with self.jobs.watch(self.job) as watched:
+            control = Control(watched, self.progress)
             crew = self._crew(begun, control)
-            overview = Overview(self._nats, self._jobs, self._job, begun.work.card.model, self._progress, self._me)
+            overview = Overview(self.nats, self.jobs, self.job, begun.work.card.model, self.progress, self.me)
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(control.run()), tasks.create_task(overview.run())]
                 await self._run_shards(crew, begun.record)
                 summary = await self._finish(begun, await overview.look())
                 for helper in helpers:
                     helper.cancel()
-        self._progress.stage = "done"
+        self.progress.stage = "done"
         return summary
 
     async def give_up(self, error: JobFailed) -> None:
         """The job has failed here, or it was ended elsewhere: then what waits for it in the broker goes."""
-        record = await self._jobs.get(self._job)
-        if record.state == "running":
-            await self._jobs.set_state(self._job, "failed", str(error))
-        elif record.state == "cancelled":
-            await api(
-                self._nats, f"STREAM.PURGE.{topology.RESULTS_STREAM}", {"filter": subjects.results_of_job(self._job)}
-            )
+        with contextlib.suppress(InputError):  # it was removed meanwhile
+            record = await self.jobs.get(self.job)
+            if record.state == "running":
+                await self.jobs.set_state(self.job, "failed", str(error))
+            elif record.state == "cancelled":
+                await purge(self.nats, self.job, record.card.model)
 
     # -- join
 
     async def _begin(self) -> _Begun:
-        model = await Catalogue(Published(self._nats)).model(self._settings.model, "embed")
+        model = await Catalogue(Published(self.nats)).model(self.settings.model, "embed")
         work = self._work(model)
-        await self.sink.run(lambda: self.sink.sink.open(work.card, replace=self._settings.replace))
-        shards = await asyncio.to_thread(self._source.shards)
-        record = await self._join(self._record(work, shards))
-        self._progress.total_rows = record.num_rows
-        place = self.sink.sink.place or self._settings.folder or DEFAULT_FOLDER
-        may_look = self._settings.trusts_sink and self._settings.skip_unchanged
+        await self.sink.run(lambda: self.sink.sink.open(work.card, replace=self.settings.replace))
+        shards = await asyncio.to_thread(self.source.shards)
+        ledger = Ledger((self.sink.sink.place or self.settings.folder or DEFAULT_FOLDER) / self.job)
+        record = await self._join(self._record(work, shards), ledger)
+        self.progress.total_rows = record.num_rows
+        may_look = self.settings.trusts_sink and self.settings.skip_unchanged
         looks_up = may_look and await self.sink.run(self.sink.sink.count) > 0
-        return _Begun(record=record, work=work, ledger=Ledger(place / self._job), looks_up=looks_up)
+        return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
 
     def _work(self, model: Model) -> Work:
-        settings, options = self._settings, self._settings.embed_options()
+        settings, options = self.settings, self.settings.embed_options()
         wanted: Options = options.for_model(model.spec)
         prompt = options.prompt(model.spec)
         return Work(
-            job=self._job,
+            job=self.job,
             model=model,
             options=wanted,
             prompt=prompt,
@@ -185,11 +191,11 @@ class _Bulk:
         )
 
     def _record(self, work: Work, shards: Sequence[Shard]) -> JobRecord:
-        settings, now_ms = self._settings, int(time.time() * 1000)
+        settings, now_ms = self.settings, int(time.time() * 1000)
         counts = [shard.num_rows for shard in shards]
         return JobRecord(
-            name=self._job,
-            source=self._source.name,
+            name=self.job,
+            source=self.source.name,
             sink=self.sink.sink.name,
             card=work.card,
             cut=settings.cut,
@@ -210,34 +216,39 @@ class _Bulk:
             changed_ms=now_ms,
         )
 
-    async def _join(self, wanted: JobRecord) -> JobRecord:
+    async def _join(self, wanted: JobRecord, ledger: Ledger) -> JobRecord:
         """Begin the job, or go on with it. One that has ended makes way for one of its name with other work."""
-        there = {record.name: record for record in await self._jobs.list()}.get(self._job)
+        there = {record.name: record for record in await self.jobs.list()}.get(self.job)
         if there is not None and there.state in FINISHED and there.differences(wanted):
-            await self._jobs.forget(self._job)
-        return await self._jobs.begin(wanted)
+            await self.jobs.forget(self.job)
+            there = None
+        if there is None and not await self.sink.write(lambda: _is_of(ledger, wanted)):
+            await self.sink.write(ledger.clear)
+        record = await self.jobs.begin(wanted)
+        await self.sink.write(lambda: ledger.keep_job(record.to_json()))
+        return record
 
     # -- claim, and run each shard
 
     def _crew(self, begun: _Begun, control: Control) -> Crew:
         return Crew(
-            nats=self._nats,
-            publisher=self._publisher,
+            nats=self.nats,
+            publisher=self.publisher,
             sink=self.sink,
             ledger=begun.ledger,
-            source=self._source,
+            source=self.source,
             cut=begun.record.cut,
             work=begun.work,
-            permits=asyncio.Semaphore(self._settings.in_flight),
+            permits=asyncio.Semaphore(self.settings.in_flight),
             control=control,
-            progress=self._progress,
-            tolerance=self._settings.tolerance,
+            progress=self.progress,
+            tolerance=self.settings.tolerance,
             looks_up=begun.looks_up,
         )
 
     async def _run_shards(self, crew: Crew, record: JobRecord) -> None:
         """One shard after the other; the next one begins once the last one is read, while its windows still run."""
-        claims = Claims(self._jobs, self._job, record.num_shards, self._me)
+        claims = Claims(self.jobs, self.job, record.num_shards, self.me)
         async with asyncio.TaskGroup() as tasks:
             while (claim := await claims.next()) is not None:
                 is_read = asyncio.Event()
@@ -245,30 +256,34 @@ class _Bulk:
                 await is_read.wait()
 
     async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event) -> None:
-        results = self._results[claim.shard] = Results(self._nats, self._link, self._job, claim.shard)
+        results = self.results[claim.shard] = Results(self.nats, self.link, self.job, claim.shard)
         try:
-            await ShardRun(crew, claim, results, self._me.process).run(is_read.set)
+            await ShardRun(crew, claim, results, self.me.process).run(is_read.set)
         finally:
-            del self._results[claim.shard]
+            del self.results[claim.shard]
             await claim.release()
 
     def _on_up(self) -> None:
         """The connection was made anew: what was on its way here is lost."""
-        for results in self._results.values():
+        for results in self.results.values():
             results.renew()
 
     # -- finish
 
     async def _finish(self, begun: _Begun, tally: Tally) -> Summary:
-        """All shards are done, of all processes. Each of them may come here; what they do is done once or the same."""
-        self._settings.tolerance.check(tally.failed, tally.rows, is_all=True)
-        parts = Parts.of(await self._jobs.shards(self._job))
+        """All shards are done, of all processes. Each of them comes here, one after the other; the first does it."""
+        self.settings.tolerance.check(tally.failed, tally.rows, is_all=True)
+        parts = Parts.of(await self.jobs.shards(self.job))
+        alone = await Claims(self.jobs, self.job, 1, self.me, first_shard=begun.record.num_shards).next()
         errors = await self.sink.write(lambda: begun.ledger.join_errors(parts))
-        await self.sink.write(lambda: self.sink.sink.finish(parts))
-        if (await self._jobs.get(self._job)).state == "running":
-            await self._jobs.set_state(self._job, "done")
+        if (await self.jobs.get(self.job)).state == "running":
+            await self.sink.write(lambda: self.sink.sink.finish(parts))
+            done = await self.jobs.set_state(self.job, "done")
+            await self.sink.write(lambda: begun.ledger.keep_job(done.to_json()))
+        if alone is not None:
+            await alone.release()
         return Summary(
-            job=self._job,
+            job=self.job,
             rows=tally.rows,
             written=tally.written,
             unchanged=tally.unchanged,
@@ -278,25 +293,14 @@ class _Bulk:
         )
 
 
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[tuple[NatsClient, Link]]:
-    """A connection for as long as the context lasts.
-
-    Raises:
-        ConnectionFailed: nothing answers, or the server is too old.
-    """
+def _is_of(ledger: Ledger, wanted: JobRecord) -> bool:
+    """Whether the ledger is that of this very job, unfinished, of which the broker remembers nothing any more."""
+    kept = ledger.job()
     try:
-        nats, link = await connection.connect(
-            url, name="headrace job", inbox=subjects.inbox(this_process().process), timeout_s=_CONNECT_S
-        )
-    except connection.Unreachable as error:
-        raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
-    except connection.ServerTooOld as error:
-        raise ConnectionFailed(str(error)) from error
-    try:
-        yield nats, link
-    finally:
-        await connection.close(nats)
+        there = None if kept is None else JobRecord.from_json(kept)
+    except JobConflict:
+        return False
+    return there is not None and there.state not in FINISHED and not there.differences(wanted)
 
 
 def first_error(failed: BaseExceptionGroup[BaseException]) -> BaseException:

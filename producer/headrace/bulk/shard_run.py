@@ -20,14 +20,14 @@ from nats.errors import Error as NatsError
 from headrace.bulk.assembly import Assembly
 from headrace.bulk.bulk_chunk import BulkChunk, window_of
 from headrace.bulk.control import Control
-from headrace.bulk.cut import Cut
+from headrace.bulk.cut import Cut, Span, Spans
 from headrace.bulk.jobs.claim import Claim
-from headrace.bulk.jobs.record import Checkpoint, Tally
+from headrace.bulk.jobs.record import Checkpoint
 from headrace.bulk.ledger import Ledger, Record
 from headrace.bulk.prepare import Work, prepare
 from headrace.bulk.progress import Progress
 from headrace.bulk.publisher import Message, Publisher
-from headrace.bulk.recording import record_of
+from headrace.bulk.recording import record_of, sum_of, tally_of
 from headrace.bulk.results import Results
 from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Source
@@ -112,10 +112,12 @@ class ShardRun:
         self._results = results
         self._run = run
         self._checkpoint = claim.checkpoint
+        # The broker may have lost what it remembered; what is written down beside the sink is there.
+        self._is_new = not claim.checkpoint.spans.spans
         self._saving = asyncio.Lock()
         self._in_flight: dict[int, InFlight] = {}
         # Results of windows that an earlier process sent and this one has not read yet.
-        self._early: dict[int, list[Msg]] = {}
+        self._early: dict[int, dict[str, Msg]] = {}
         self._model, self._job = crew.work.card.model, crew.work.job
         self._subject = subjects.batch(self._model, self._job, claim.shard)
         self._purge_call = f"STREAM.PURGE.{subjects.batch_stream(self._model)}"
@@ -131,6 +133,8 @@ class ShardRun:
             BulkError: it cannot go on.
         """
         await self._purge()
+        if self._is_new:
+            self._checkpoint = await self._crew.sink.write(self._written_down)
         try:
             async with asyncio.TaskGroup() as helpers:
                 helping = [
@@ -164,6 +168,12 @@ class ShardRun:
             else:
                 return
 
+    def _written_down(self) -> Checkpoint:
+        """How far the shard is by the ledger. On the sink's thread."""
+        records = self._crew.ledger.records(self._claim.shard).values()
+        spans = [Span(each.window, each.window + 1, each.first, each.first + each.rows) for each in records]
+        return Checkpoint(Spans.of(spans), sum_of(map(tally_of, records)))
+
     # -- read
 
     async def _read_windows(self) -> None:
@@ -190,7 +200,7 @@ class ShardRun:
             stored = await crew.sink.lookup(window.ids) if crew.looks_up else {}
             assembly = await asyncio.to_thread(prepare, window, stored, crew.work)
             flight = self._in_flight[window.index] = InFlight(assembly)
-            for message in self._early.pop(window.index, ()):
+            for message in self._early.pop(window.index, {}).values():
                 self._take(message)
             await self._publish(flight, list(assembly.outstanding.values()))
             flight.is_sent = True
@@ -232,7 +242,6 @@ class ShardRun:
 
     def _take(self, message: Msg) -> None:
         """A result came: perhaps of a window that is done, or not read yet."""
-        self._stalled.heard()
         try:
             reply = decode_reply(message.data)
         except DecodeError as error:
@@ -245,9 +254,11 @@ class ShardRun:
             return
         flight = self._in_flight.get(index)
         if flight is None:
-            self._early.setdefault(index, []).append(message)
+            self._early.setdefault(index, {})[reply.id] = message
             return
         flight.acks.add(message.reply)
+        if reply.id in flight.assembly.outstanding:  # a copy is no sign that more will come
+            self._stalled.heard()
         before = flight.assembly.num_tokens
         try:
             again = flight.assembly.take(reply)
@@ -268,14 +279,7 @@ class ShardRun:
         """In this order: what is remembered must be in the sink, and what is acked must be remembered."""
         crew, assembly = self._crew, flight.assembly
         record = await crew.sink.write(partial(_keep, crew, assembly))
-        tally = Tally(
-            rows=record.rows,
-            written=record.written,
-            unchanged=record.unchanged,
-            failed=record.failed,
-            tokens=record.tokens,
-            retried=assembly.num_retried,
-        )
+        tally = replace(tally_of(record), retried=assembly.num_retried)
         async with self._saving:
             checkpoint = Checkpoint(
                 spans=self._checkpoint.spans.plus(assembly.sifted.window.span),

@@ -15,10 +15,12 @@ import numpy as np
 from headrace.bulk import checksums
 from headrace.bulk.corpus import corpus_of
 from headrace.bulk.cut import Spans
+from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import JobRecord, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger, Record
-from headrace.bulk.reindex import DEFAULT_FOLDER, connected
+from headrace.bulk.recording import tally_of
+from headrace.bulk.reindex import CONNECT_S, DEFAULT_FOLDER
 from headrace.bulk.rows import Id
 from headrace.bulk.sift import find_problems, text_hash
 from headrace.bulk.sink import Sink, Stored
@@ -26,6 +28,7 @@ from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Source
 from headrace.bulk.window import Window, cut_rows
 from headrace.errors import SourceError
+from headrace.reach import reached
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +86,8 @@ async def verify(
         ConnectionFailed: no nats-server answers.
         BulkError: corpus or sink cannot be read, or the corpus is another one than the job's.
     """
-    async with connected(url) as (nats, _):
+    me = this_process().process
+    async with reached(url, name=f"headrace job {job}", client_id=me, timeout_s=CONNECT_S) as (nats, _):
         thread = SinkThread(sink)
         try:
             audit = _Audit(Jobs(nats), source, thread, await Jobs(nats).get(job), reopen=reopen, folder=folder)
@@ -134,7 +138,10 @@ class _Audit:
             found = compare(window, stored, {row - window.row for row in failed}, record)
             verdict.add(found)
             if found.windows and self._reopen:
-                await self._jobs.reopen(self._record.name, shard, window.span, _tally(record))
+                # First what would speak for it, should the broker forget the job.
+                await asyncio.to_thread(self._ledger.drop, shard, window.index)
+                tally = Tally() if record is None else tally_of(record)
+                await self._jobs.reopen(self._record.name, shard, window.span, tally)
 
 
 def compare(window: Window, stored: Mapping[Id, Stored], failed: Collection[int], record: Record | None) -> Verdict:
@@ -164,16 +171,3 @@ def compare(window: Window, stored: Mapping[Id, Stored], failed: Collection[int]
     if verdict.missing or verdict.stale or verdict.damaged:
         verdict.windows.append(window.name)
     return verdict
-
-
-def _tally(record: Record | None) -> Tally:
-    """What was counted for a window."""
-    if record is None:
-        return Tally()
-    return Tally(
-        rows=record.rows,
-        written=record.written,
-        unchanged=record.unchanged,
-        failed=record.failed,
-        tokens=record.tokens,
-    )

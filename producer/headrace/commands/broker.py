@@ -8,11 +8,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from headrace_contracts import connection, subjects
 from nats.aio.client import Client as NatsClient
 
 from headrace.commands.flags import CONNECT_S
-from headrace.errors import ConnectionFailed
+from headrace.reach import reached
 
 T = TypeVar("T")
 
@@ -27,15 +26,6 @@ def ask(url: str, question: Callable[[NatsClient], Awaitable[T]]) -> T:
 
 
 async def _ask(url: str, question: Callable[[NatsClient], Awaitable[T]]) -> T:
-    try:
-        nats, _ = await connection.connect(
-            url, name="headrace command", inbox=subjects.inbox(secrets.token_hex(8)), timeout_s=CONNECT_S
-        )
-    except connection.Unreachable as error:
-        raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
-    except connection.ServerTooOld as error:
-        raise ConnectionFailed(str(error)) from error
-    try:
+    client_id = secrets.token_hex(8)
+    async with reached(url, name="headrace command", client_id=client_id, timeout_s=CONNECT_S) as (nats, _):
         return await question(nats)
-    finally:
-        await connection.close(nats)

@@ -22,4 +22,3 @@ def test_what_is_beyond_them_is_none() -> None:
     assert "00001-000000" not in found
     assert "00007-000000" not in found
     assert "errors" not in found
-    assert 3 not in found

@@ -102,7 +102,9 @@ class Claim:
 class Claims:
     """Claims the shards of a job, one after the other, for one process."""
 
-    def __init__(self, jobs: Jobs, job: str, num_shards: int, owner: Owner, lease_s: float = 20) -> None:
+    def __init__(
+        self, jobs: Jobs, job: str, num_shards: int, owner: Owner, lease_s: float = 20, *, first_shard: int = 0
+    ) -> None:
         """Claim nothing yet.
 
         Args:
@@ -111,6 +113,8 @@ class Claims:
             num_shards: how many it has.
             owner: this process.
             lease_s: after this long without a sign of its owner a shard is free. The same for all processes of a job.
+            first_shard: the number of the first of them. That behind a job's last shard is for what is done once all
+                are, by one process at a time.
         """
         self._jobs = jobs
         self._job = job
@@ -119,7 +123,7 @@ class Claims:
         self._known: dict[int, tuple[int, ShardRecord]] = {}
         # Each process looks at another one first: they would all run after the same.
         first = crc32(owner.process.encode()) % max(1, num_shards)
-        self._order = [*range(first, num_shards), *range(first)]
+        self._order = [first_shard + number for number in (*range(first, num_shards), *range(first))]
 
     async def next(self) -> Claim | None:
         """A shard that is free, once there is one; None once all are done.

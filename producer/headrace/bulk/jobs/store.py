@@ -126,7 +126,9 @@ class Jobs:
         """
         job = await self.get(name)
         records = [_shard(entry) for entry in (await self._entries(f"{name}.*")).values()]
-        return {record.shard: record for record in sorted(records, key=_number) if record.job_ms == job.created_ms}
+        # Behind the last shard is the claim of whoever finishes the job.
+        mine = [record for record in records if record.job_ms == job.created_ms and record.shard < job.num_shards]
+        return {record.shard: record for record in sorted(mine, key=_number)}
 
     async def forget(self, name: str) -> None:
         """Remove a job and its shards, also one whose record cannot be read, and what waits in the broker for it.

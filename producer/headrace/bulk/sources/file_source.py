@@ -64,9 +64,14 @@ class Format(Protocol):
 
 
 class FileSource:
-    """Files as a source."""
+    """Files as a source.
 
-    def __init__(self, files: Sequence[CorpusFile], kind: Format) -> None:
+    Attributes:
+        name: what people call it.
+    """
+
+    def __init__(self, name: str, files: Sequence[CorpusFile], kind: Format) -> None:
+        self.name = name
         self._files = files
         self._format = kind
         self._shards: list[tuple[Shard, Stretch]] = []

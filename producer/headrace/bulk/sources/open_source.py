@@ -65,12 +65,13 @@ def _query(query: str, columns: Columns, shards: int) -> Source:
 
 def _files(what: str, columns: Columns, kind: str | None, delimiter: str | None) -> Source:
     folder = Path(what).expanduser()
+    name = str(folder.absolute())
     saved = saved_dataset(folder) if kind in {None, "arrow"} and folder.is_dir() else None
     try:
         if saved is not None:
-            return FileSource(saved, _format("arrow", columns, delimiter))
+            return FileSource(name, saved, _format("arrow", columns, delimiter))
         found = find(what, kind)
-        return FileSource(found.files, _format(found.kind, columns, delimiter))
+        return FileSource(name, found.files, _format(found.kind, columns, delimiter))
     except ModuleNotFoundError as error:
         raise _not_installed(error, "bulk") from error
 
