@@ -51,8 +51,8 @@ def test_ids_that_are_there_twice_and_none_at_all_have_their_places_too() -> Non
 )
 def test_ids_may_be_of_many_types(id_: str, expected: list[object]) -> None:
     source = open_source(
-        f"duckdb:SELECT {id_.replace('UUIDS', repr(UUIDS))} AS id, 'a' AS text FROM range(3)",
-        id_column="id",  # noqa: S608 - the user's own query
+        f"duckdb:SELECT {id_.replace('UUIDS', repr(UUIDS))} AS id, 'a' AS text FROM range(3)",  # noqa: S608 - the user's own query
+        id_column="id",
     )
     assert [each for each, _ in rows(source)] == expected
     for first in range(4):
