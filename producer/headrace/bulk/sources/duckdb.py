@@ -65,6 +65,11 @@ class DuckdbSource:
         self._num_shards = shards
         self._known: tuple[Shard, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """See Source.name: the SELECT, without what is run before it."""
+        return f"duckdb:{self._query.select}"
+
     def shards(self) -> Sequence[Shard]:
         """See Source.shards. Reads all rows once, to tell whether they are the same as at another time."""
         if not self._known:

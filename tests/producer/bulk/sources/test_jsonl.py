@@ -208,7 +208,7 @@ def test_a_line_that_is_too_long_harms_no_other(tmp_path: Path, monkeypatch: pyt
 def test_a_large_file_is_several_shards_that_have_each_line_once(tmp_path: Path, shard_bytes: int) -> None:
     content = b"".join(lines({"id": at, "text": "x" * (at % 40)}) + b"\n" * (at % 3) for at in range(30))
     path = written(tmp_path / "a.jsonl", b"\xef\xbb\xbf" + content)
-    source = FileSource([CorpusFile(path, "a.jsonl")], Jsonl(Columns("text", "id"), shard_bytes=shard_bytes))
+    source = FileSource("corpus", [CorpusFile(path, "a.jsonl")], Jsonl(Columns("text", "id"), shard_bytes=shard_bytes))
     assert [id_ for id_, _ in all_rows(source)] == list(range(30))
     assert len({shard.state for shard in source.shards()}) == len(source.shards())
     assert len(source.shards()) > 1 or shard_bytes == 1000
@@ -216,6 +216,6 @@ def test_a_large_file_is_several_shards_that_have_each_line_once(tmp_path: Path,
 
 def test_a_compressed_file_is_never_cut(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl.gz", gzip.compress(GOOD))
-    source = FileSource([CorpusFile(path, "a")], Jsonl(Columns("text", "id"), shard_bytes=1))
+    source = FileSource("corpus", [CorpusFile(path, "a")], Jsonl(Columns("text", "id"), shard_bytes=1))
     assert len(source.shards()) == 1
     assert rows(source) == [(1, "a"), (2, "b"), (3, "c")]

@@ -43,7 +43,7 @@ def test_a_large_file_is_several_shards_whose_rows_keep_their_names(tmp_path: Pa
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": [f"t{at}" for at in range(100)]}), path, row_group_size=7)
     whole = open_source(str(path))
-    cut = FileSource([CorpusFile(path, "a.parquet")], Parquet(Columns("text"), shard_bytes=200))
+    cut = FileSource("corpus", [CorpusFile(path, "a.parquet")], Parquet(Columns("text"), shard_bytes=200))
     assert len(cut.shards()) > 3
     assert sum(shard.num_rows or 0 for shard in cut.shards()) == 100
     assert all_rows(cut) == rows(whole)

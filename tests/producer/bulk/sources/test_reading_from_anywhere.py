@@ -45,7 +45,7 @@ VALUE = st.none() | st.sampled_from([b"a", b"", b"\xff", "ä".encode(), b"\0", b
 def file_source(folder: str, content: bytes, kind: Format) -> Source:
     path = Path(folder, "corpus")
     path.write_bytes(content)
-    return FileSource([CorpusFile(path, "corpus")], kind)
+    return FileSource("corpus", [CorpusFile(path, "corpus")], kind)
 
 
 def check(source: Source, first: int) -> None:
