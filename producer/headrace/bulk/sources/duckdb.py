@@ -3,7 +3,6 @@
 Knows shards and positions: rows are ordered by id. Does not know types and connections: that is duckdb_query.py.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -40,12 +39,6 @@ _NUM_BEFORE_ID = "SELECT count(*) FROM corpus WHERE shard = ? AND id < ?"
 _NUM_WITH_ID = "SELECT count(id) FROM corpus WHERE shard = ?"
 
 
-def _without_secrets(query: str) -> str:
-    """The query for people: what stands before its SELECT may hold the keys of other stores."""
-    shown = query.rstrip().removesuffix(";").rpartition(";")[2].strip()
-    return re.sub(r"(?i)(password\s*=\s*|://[^/@\s:]*:)[^\s@']+", r"\1…", shown)
-
-
 class DuckdbSource:
     """The rows of a query, in the order of their ids; those without an id come last.
 
@@ -69,9 +62,13 @@ class DuckdbSource:
         if shards < 1:
             raise InputError(f"shards is {shards}: at least 1 is needed")
         self._query = DuckdbQuery(query, columns.text, columns.id, num_shards=shards)
-        self.name = f"duckdb:{_without_secrets(query)}"
         self._num_shards = shards
         self._known: tuple[Shard, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """See Source.name: the SELECT, without what is run before it."""
+        return f"duckdb:{self._query.select}"
 
     def shards(self) -> Sequence[Shard]:
         """See Source.shards. Reads all rows once, to tell whether they are the same as at another time."""

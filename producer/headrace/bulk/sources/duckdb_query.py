@@ -44,7 +44,7 @@ class DuckdbQuery:
         try:
             statements = duckdb.extract_statements(query)
         except duckdb.Error as error:
-            raise InputError(f"the query is no SQL to DuckDB: {_without_passwords(error)}") from None
+            raise InputError(f"the query is no SQL to DuckDB: {_without_passwords(str(error))}") from None
         if not statements or statements[-1].type != duckdb.StatementType.SELECT:
             raise InputError("the query does not end in a SELECT: write duckdb:SELECT id, text FROM ...")
         self._before = [statement.query for statement in statements[:-1]]
@@ -52,6 +52,11 @@ class DuckdbQuery:
         self._columns = Columns(text, id_column)
         self._id = id_column
         self._num_shards = num_shards
+
+    @property
+    def select(self) -> str:
+        """The SELECT, for people: without passwords."""
+        return _without_passwords(self._select.strip())
 
     @contextmanager
     def connected(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, IdKind]]:
@@ -72,7 +77,7 @@ class DuckdbQuery:
                         connection.execute(statement)
                     yield connection, self._view(connection)
             except duckdb.Error as error:
-                raise SourceError(f"DuckDB cannot run the query: {_without_passwords(error)}") from None
+                raise SourceError(f"DuckDB cannot run the query: {_without_passwords(str(error))}") from None
 
     def _view(self, connection: duckdb.DuckDBPyConnection) -> IdKind:
         # A view of its own, because what ends in a comment cannot be put in brackets.
@@ -113,5 +118,5 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _without_passwords(error: duckdb.Error) -> str:
-    return _PASSWORD.sub(r"\1***", str(error))
+def _without_passwords(text: str) -> str:
+    return _PASSWORD.sub(r"\1***", text)

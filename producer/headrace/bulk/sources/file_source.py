@@ -64,17 +64,25 @@ class Format(Protocol):
 
 
 class FileSource:
-    """Files as a source.
-
-    Attributes:
-        name: what people call it.
-    """
+    """Files as a source."""
 
     def __init__(self, name: str, files: Sequence[CorpusFile], kind: Format) -> None:
-        self.name = name
+        """Take them together.
+
+        Args:
+            name: what the user calls them.
+            files: the files, in order.
+            kind: how to read them.
+        """
+        self._name = name
         self._files = files
         self._format = kind
         self._shards: list[tuple[Shard, Stretch]] = []
+
+    @property
+    def name(self) -> str:
+        """See Source.name."""
+        return self._name
 
     def shards(self) -> Sequence[Shard]:
         """See Source.shards."""

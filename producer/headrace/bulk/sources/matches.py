@@ -54,7 +54,7 @@ def find(what: str, kind: str | None = None) -> Matches:
         SourceError: nothing matches, or files of more than one kind do.
     """
     if kind is not None and kind not in KINDS:
-        raise InputError(f"kind is {kind!r}: choose one of {', '.join(KINDS)}")
+        raise InputError(f"kind is {kind!r}: choose one of {', '.join(KINDS)}, or duckdb for a query")
     path = Path(what).expanduser()
     if path.is_dir():
         return _of_one_kind(what, _in_folder(path), kind, is_chosen=False)
@@ -138,9 +138,9 @@ def _one(what: str, kinds: list[FileKind | None], files: list[CorpusFile]) -> Fi
         raise SourceError(f"{what} matches no file that could be read: those are named {', '.join(_KIND_OF)}")
     if None in kinds:
         unnamed = files[kinds.index(None)].path
-        raise SourceError(f"the name of {unnamed} does not tell its kind: say it with --kind {'|'.join(KINDS)}")
+        raise SourceError(f"the name of {unnamed} does not tell its kind: say it with --source-kind {'|'.join(KINDS)}")
     counted = Counter(kind for kind in kinds if kind is not None)
     if len(counted) > 1:
         found = " and ".join(f"{number} of kind {kind}" for kind, number in sorted(counted.items()))
-        raise SourceError(f"{what} matches files of several kinds, {found}: choose with --kind, or with a glob")
+        raise SourceError(f"{what} matches files of several kinds, {found}: choose with --source-kind, or with a glob")
     return next(iter(counted))

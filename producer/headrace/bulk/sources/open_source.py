@@ -16,7 +16,7 @@ from headrace.errors import InputError, SourceError
 if TYPE_CHECKING:
     from headrace.bulk.sources.file_source import Format
 
-_QUERY = "duckdb:"
+_QUERY = "duckdb"
 
 
 def open_source(
@@ -35,7 +35,7 @@ def open_source(
             `save_to_disk` has written; or `duckdb:` and a query.
         column: the one with the texts; `a.b` is field b of a nested column a.
         id_column: the one with the ids, integers or strings; None names rows by file and position.
-        kind: of files whose names do not tell: parquet, jsonl, csv or arrow.
+        kind: of files whose names do not tell: parquet, jsonl, csv or arrow; or duckdb, and `what` is a query as it is.
         delimiter: between the fields of CSV; else a tab in .tsv files, a comma in others.
         shards: of a query: how many processes may read parts of it. Files are cut by themselves.
 
@@ -44,8 +44,8 @@ def open_source(
         SourceError: there is no such corpus.
     """
     columns = Columns(column, id_column)
-    if what.startswith(_QUERY):
-        return _query(what.removeprefix(_QUERY), columns, shards)
+    if kind == _QUERY or (kind is None and what.startswith(f"{_QUERY}:")):
+        return _query(what.removeprefix(f"{_QUERY}:"), columns, shards)
     if "://" in what:
         raise SourceError(
             f"{what} is no path: copy it here, or let DuckDB read it (duckdb:FROM read_parquet('s3://...'))"
@@ -65,13 +65,12 @@ def _query(query: str, columns: Columns, shards: int) -> Source:
 
 def _files(what: str, columns: Columns, kind: str | None, delimiter: str | None) -> Source:
     folder = Path(what).expanduser()
-    name = str(folder.absolute())
     saved = saved_dataset(folder) if kind in {None, "arrow"} and folder.is_dir() else None
     try:
         if saved is not None:
-            return FileSource(name, saved, _format("arrow", columns, delimiter))
+            return FileSource(what, saved, _format("arrow", columns, delimiter))
         found = find(what, kind)
-        return FileSource(name, found.files, _format(found.kind, columns, delimiter))
+        return FileSource(what, found.files, _format(found.kind, columns, delimiter))
     except ModuleNotFoundError as error:
         raise _not_installed(error, "bulk") from error
 

@@ -58,14 +58,14 @@ class Parquet:
             metadata = opened.metadata
             end = metadata.num_row_groups if stretch.end is None else stretch.end
             at = 0
-            for group in range(stretch.start, end):
-                num_rows = metadata.row_group(group).num_rows
-                if at + num_rows > first:
+            for number in range(stretch.start, end):
+                group = metadata.row_group(number)
+                if at + group.num_rows > first:
                     batches = opened.iter_batches(
-                        _batch_rows(metadata, group, names), row_groups=[group], columns=names, use_threads=False
+                        _batch_rows(group), row_groups=[number], columns=names, use_threads=False
                     )
                     yield from self._from(batches, stretch, at, first)
-                at += num_rows
+                at += group.num_rows
 
     def _from(self, batches: Iterator[pa.RecordBatch], stretch: Stretch, at: int, first: int) -> Iterator[Rows]:
         """The rows of a row group, whose first is at `at`, from position `first` on."""
@@ -113,10 +113,9 @@ def _opened(file: CorpusFile) -> Iterator[pq.ParquetFile]:
         raise unreadable(file, error) from error
 
 
-def _batch_rows(metadata: pq.FileMetaData, group: int, names: Sequence[str]) -> int:
+def _batch_rows(group: pq.RowGroupMetaData) -> int:
     """How many rows of a row group to decode at a time."""
-    found = metadata.row_group(group)
-    columns = (found.column(index) for index in range(found.num_columns))
-    size: int = sum(each.total_uncompressed_size for each in columns if each.path_in_schema in names)
-    num_rows: int = found.num_rows
+    # Not of the columns that are read alone: pyarrow ends the process when it is asked for one that is damaged.
+    num_rows: int = group.num_rows
+    size: int = group.total_byte_size
     return max(1, min(MAX_ROWS, _BATCH_BYTES * num_rows // max(1, size)))

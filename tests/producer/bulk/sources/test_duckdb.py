@@ -50,8 +50,10 @@ def test_ids_that_are_there_twice_and_none_at_all_have_their_places_too() -> Non
     ],
 )
 def test_ids_may_be_of_many_types(id_: str, expected: list[object]) -> None:
-    query = f"SELECT {id_.replace('UUIDS', repr(UUIDS))} AS id, 'a' AS text FROM range(3)"  # noqa: S608 - the user's own
-    source = open_source(f"duckdb:{query}", id_column="id")
+    source = open_source(
+        f"duckdb:SELECT {id_.replace('UUIDS', repr(UUIDS))} AS id, 'a' AS text FROM range(3)",  # noqa: S608 - the user's own query
+        id_column="id",
+    )
     assert [each for each, _ in rows(source)] == expected
     for first in range(4):
         assert [each for each, _ in rows(source, first=first)] == expected[first:]
@@ -112,6 +114,11 @@ def test_columns_may_have_any_name() -> None:
     assert read('SELECT 1 AS "a ""b""", \'x\' AS "select"', id_column='a "b"', column="select") == [(1, "x")]
 
 
+def test_a_query_needs_no_mark_where_its_kind_is_told() -> None:
+    assert rows(open_source(TEN, id_column="id", kind="duckdb")) == read(TEN)
+    assert rows(open_source(f"duckdb:{TEN}", id_column="id", kind="duckdb")) == read(TEN)
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -157,6 +164,13 @@ def test_no_password_is_in_an_error() -> None:
         read("SELECT error('at postgresql://me:hunter2@host/db, password=hunter2 and key: hunter2') AS text, 1 AS id")
     assert "hunter2" not in str(caught.value)
     assert "me:***@host/db" in str(caught.value)
+
+
+def test_the_name_of_a_query_has_no_password_in_it() -> None:
+    before = "CREATE SECRET s (TYPE s3, KEY_ID 'me', SECRET 'hunter2'); "
+    query = "SELECT * FROM postgres_scan('host=db password=hunter2 user=me', 'public', 'docs')"
+    source = open_source(f"duckdb:{before}{query}", id_column="id")
+    assert source.name == "duckdb:" + query.replace("hunter2", "***")
 
 
 def test_a_reader_that_stops_early_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,15 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> Non
     assert names(tmp_path / "a[1].jsonl") == ["a[1].jsonl"]
 
 
+def test_a_corpus_is_called_what_the_user_calls_it(tmp_path: Path) -> None:
+    written(tmp_path / "a.jsonl", ONE)
+    assert [open_source(f"{tmp_path}/{what}").name for what in ("", "a.jsonl", "*")] == [
+        f"{tmp_path}/",
+        f"{tmp_path}/a.jsonl",
+        f"{tmp_path}/*",
+    ]
+
+
 def test_names_and_states_are_the_same_on_machines_with_copies(tmp_path: Path) -> None:
     shards = []
     for machine in ("here", "there"):
@@ -76,7 +85,9 @@ def test_a_file_that_changes_while_the_job_runs_is_refused(tmp_path: Path) -> No
 def test_files_of_several_kinds_are_refused_until_one_is_chosen(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl", "c.csv"):
         written(tmp_path / name, ONE if name.endswith("l") else b"text\na\n")
-    with pytest.raises(SourceError, match="several kinds, 1 of kind csv and 2 of kind jsonl: choose with --kind"):
+    with pytest.raises(
+        SourceError, match="several kinds, 1 of kind csv and 2 of kind jsonl: choose with --source-kind"
+    ):
         open_source(str(tmp_path))
     assert names(tmp_path, kind="csv") == ["c.csv"]
     assert names(tmp_path / "*.jsonl") == ["a.jsonl", "b.jsonl"]
@@ -85,7 +96,7 @@ def test_files_of_several_kinds_are_refused_until_one_is_chosen(tmp_path: Path) 
 def test_files_whose_names_tell_nothing_are_read_as_the_user_says(tmp_path: Path) -> None:
     written(tmp_path / "part-0", ONE)
     with pytest.raises(
-        SourceError, match=r"name of .*part-0 does not tell its kind: say it with --kind parquet\|jsonl"
+        SourceError, match=r"name of .*part-0 does not tell its kind: say it with --source-kind parquet\|jsonl"
     ):
         open_source(str(tmp_path / "part-0"))
     with pytest.raises(SourceError, match=r"matches no file that could be read: those are named \.parquet, "):
@@ -113,7 +124,7 @@ def test_a_url_is_refused_with_what_would_do() -> None:
 
 
 def test_a_kind_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="kind is 'xml': choose one of parquet, jsonl, csv, arrow"):
+    with pytest.raises(InputError, match="kind is 'xml': choose one of parquet, jsonl, csv, arrow, or duckdb"):
         open_source(str(written(tmp_path / "a.jsonl", ONE)), kind="xml")
 
 

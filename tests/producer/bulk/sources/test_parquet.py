@@ -1,6 +1,7 @@
 """Parquet: row groups, types and bad values."""
 
 import decimal
+import random
 import uuid
 from pathlib import Path
 
@@ -210,3 +211,26 @@ def test_a_damaged_page_ends_the_shard_with_a_clear_error(tmp_path: Path) -> Non
     assert source.shards()[0].num_rows == 1000
     with pytest.raises(SourceError, match="see that it is whole"):
         rows(source)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_file_gives_rows_or_an_error_and_nothing_else(tmp_path: Path, seed: int) -> None:
+    texts = pa.array([f"text {at}" for at in range(50)])
+    table = pa.table({"id": range(50), "text": texts, "meta": pa.array([{"text": str(at)} for at in range(50)])})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=20, use_dictionary=seed % 2 == 0, compression="none")
+    content = bytearray(path.read_bytes())
+    chance = random.Random(seed)  # noqa: S311 - damage that repeats
+    for _ in range(chance.randint(1, 8)):
+        content[chance.randrange(8, len(content))] = chance.randrange(256)
+    path.write_bytes(content)
+    for column in ("text", "meta.text"):
+        try:
+            rows(open_source(str(path), column=column, id_column="id"))
+        except SourceError as error:
+            assert "a.parquet" in str(error)  # noqa: PT017 - the file may be whole enough to be read
+
+
+def test_ids_may_be_the_texts_themselves(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    assert rows(open_source(str(tmp_path / "a.parquet"), id_column="text")) == [("a", "a"), ("b", "b")]
