@@ -19,7 +19,7 @@ from headrace_contracts.messages import Dtype
 
 from .finite_parts import part
 from .parts import CARD, assert_holds, card
-from .sinks_by_kind import KINDS, SHARED
+from .sinks_by_kind import KINDS, SHARED, sink_of
 from .writing_child import windows
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +51,7 @@ def make(kind: str, place: str) -> Iterator[Make]:
     def make_one() -> Sink:
         if made and kind not in SHARED:
             made[-1].close()
-        made.append(KINDS[kind](place))
+        made.append(sink_of(kind, place))
         return made[-1]
 
     yield make_one
@@ -157,11 +157,18 @@ def test_an_empty_part_leaves_all_as_it_is(sink: Sink) -> None:
     assert_holds(sink, one)
 
 
-def test_some_parts_may_have_texts_and_others_none(sink: Sink) -> None:
+def test_texts_may_come_later_or_are_refused_in_words_and_may_be_left_away_again(sink: Sink) -> None:
     one, two, three = part(["a"]), part(["b"], window=1, with_texts=True), part(["c"], window=2)
-    for each in (one, two, three):
-        sink.write(each)
-    assert_holds(sink, one, two, three)
+    kept = [one, three]
+    sink.write(one)
+    try:
+        sink.write(two)
+    except SinkError as error:
+        assert "no column for texts" in str(error)  # noqa: PT017 - a sink may take them or not
+    else:
+        kept.append(two)
+    sink.write(three)
+    assert_holds(sink, *kept)
 
 
 @pytest.mark.parametrize("changed", [{"fingerprint": "0" * 16}, {"dim": 8}, {"dtype": "f16"}, {"prompt": "passage: "}])
@@ -319,7 +326,7 @@ def test_processes_may_write_different_parts_at_once(kind: str, place: str, make
     assert_holds(opened(make), *(each for shard in range(3) for each in windows(shard, 8)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_process_that_was_killed_while_it_wrote_leaves_what_writing_again_makes_whole(
     kind: str, place: str, make: Make, seed: int
 ) -> None:

@@ -10,7 +10,7 @@ from headrace.bulk.sink import Part
 
 from .finite_parts import part
 from .parts import CARD
-from .sinks_by_kind import KINDS
+from .sinks_by_kind import sink_of
 
 _ROWS = 50
 
@@ -24,7 +24,7 @@ def windows(shard: int, num_windows: int) -> Iterator[Part]:
 
 def main(kind: str, place: str, shard: int, num_windows: int) -> None:
     """Write them."""
-    sink = KINDS[kind](place)
+    sink = sink_of(kind, place)
     sink.open(CARD, replace=False)
     print("open", flush=True)
     sys.stdin.readline()
