@@ -29,8 +29,9 @@ from headrace.errors import SinkError
 
 _CARD = b"headrace.card"
 _TABLE = re.compile(r"[A-Za-z0-9_.-]+")
-# Between two of these, each part is some files more, and rows without an index, to look through.
-_PARTS_TO_TIDY = 64
+# Rows without an index to look through, and small files, until they are indexed and joined: as many as LanceDB joins to
+# one file, so that it writes each row twice and not again and again.
+_ROWS_TO_TIDY = 1 << 20
 # How long files of old versions stay, for those who read them.
 _OLD = timedelta(hours=1)
 # Of a query: SQL grows by what it asks for.
@@ -67,7 +68,7 @@ class LanceSink:
         self._database: Any = None
         self._table: Any = None
         self._card: Card | None = None
-        self._parts_to_tidy = _PARTS_TO_TIDY
+        self._untidy_rows = 0
 
     @property
     def name(self) -> str:
@@ -103,8 +104,8 @@ class LanceSink:
             table = self._made(kind, has_texts=part.texts is not None)
             rows = _rows(part, fresh, table.schema, str(self._files))
             table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows)
-            self._parts_to_tidy -= 1
-            if self._parts_to_tidy <= 0:
+            self._untidy_rows += len(fresh)
+            if self._untidy_rows >= _ROWS_TO_TIDY:
                 self._tidy(table)
             _sync(self._files, since_ns)
 
@@ -167,7 +168,7 @@ class LanceSink:
         if not any(index.columns == ["id"] for index in table.list_indices()):
             table.create_index("id", config=BTree())
         table.optimize(cleanup_older_than=_OLD)
-        self._parts_to_tidy = _PARTS_TO_TIDY
+        self._untidy_rows = 0
 
     def _opened(self) -> Card:
         if self._card is None:

@@ -59,7 +59,7 @@ def test_a_row_replaces_the_one_of_its_id_and_rows_that_are_not_new_are_left(tmp
 
 
 def test_small_files_are_joined_on_the_way_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lance, "_PARTS_TO_TIDY", 3)
+    monkeypatch.setattr(lance, "_ROWS_TO_TIDY", 30)
     monkeypatch.setattr(lance, "_MAX_IDS", 7)
     sink = opened(tmp_path / "s")
     parts = [part([f"{n}-{row}" for row in range(10)], window=n, seed=n) for n in range(8)]
