@@ -12,7 +12,8 @@
     ├── BulkError                a bulk job cannot go on
     │   ├── SourceError          its corpus cannot be read
     │   ├── SinkError            its vectors cannot be written, or read
-    │   │   └── CardMismatch     the sink holds vectors of another model, or made in another way
+    │   │   └── SinkRefused      … and never will be, as they are
+    │   │       └── CardMismatch the sink holds vectors of another model, or made in another way
     │   ├── JobConflict          another job of this name is there, or another process has taken over its work
     │   └── JobFailed            too many rows failed, or the fleet refused the work
     └── LocalFailed              an embedded nats-server or worker did not start
@@ -116,7 +117,11 @@ class SinkError(BulkError):
     """Raised when a sink cannot be written to or read."""
 
 
-class CardMismatch(SinkError):
+class SinkRefused(SinkError):
+    """Raised when a sink will never take what it was given, so that trying again is of no use."""
+
+
+class CardMismatch(SinkRefused):
     """Raised when a sink holds vectors that those of the job cannot be compared with."""
 
 

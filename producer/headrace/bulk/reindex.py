@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace_contracts import Options, subjects
@@ -42,6 +42,8 @@ from headrace.published import Model, Published
 from headrace.reach import reached
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
+# Whether the sink had rows when the job began, which may be unchanged.
+_LOOKS_UP = "looks_up"
 DEFAULT_FOLDER = Path("headrace-jobs")
 CONNECT_S = 5.0
 
@@ -171,8 +173,7 @@ class _Bulk:
         ledger = Ledger((self.sink.sink.place or self.settings.folder or DEFAULT_FOLDER) / self.job)
         record = await self._join(self._record(work, shards), ledger)
         self.progress.total_rows = record.num_rows
-        may_look = self.settings.trusts_sink and self.settings.skip_unchanged
-        looks_up = may_look and await self.sink.run(self.sink.sink.count) > 0
+        looks_up = self.settings.trusts_sink and bool(record.options[_LOOKS_UP])
         return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
 
     def _work(self, model: Model) -> Work:
@@ -219,9 +220,15 @@ class _Bulk:
     async def _join(self, wanted: JobRecord, ledger: Ledger) -> JobRecord:
         """Begin the job, or go on with it. One that has ended makes way for one of its name with other work."""
         there = {record.name: record for record in await self.jobs.list()}.get(self.job)
+        # Decided once: later on the sink has what this job itself has written.
+        looks_up = False if there is None else there.options.get(_LOOKS_UP)
+        wanted = replace(wanted, options={**wanted.options, _LOOKS_UP: looks_up})
         if there is not None and there.state in FINISHED and there.differences(wanted):
             await self.jobs.forget(self.job)
             there = None
+        if there is None and self.settings.skip_unchanged:
+            has_rows = await self.sink.write(self.sink.sink.count) > 0
+            wanted = replace(wanted, options={**wanted.options, _LOOKS_UP: has_rows})
         if there is None and not await self.sink.write(lambda: _is_of(ledger, wanted)):
             await self.sink.write(ledger.clear)
         record = await self.jobs.begin(wanted)

@@ -14,8 +14,8 @@ class Problem:
     """Why a row has no vector.
 
     Attributes:
-        code: one word, for programs: `null`, `not_a_string`, `invalid_utf8`, `unreadable`, `no_id`, `duplicate_id`, or
-            an error code of the wire contract.
+        code: one word, for programs: `null`, `not_a_string`, `invalid_utf8`, `unreadable`, `no_id`, `bad_id`,
+            `duplicate_id`, or an error code of the wire contract.
         text: what was found, for people.
     """
 

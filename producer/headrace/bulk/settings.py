@@ -6,11 +6,12 @@ Knows each setting, its default and its bounds. Does not know corpora or sinks.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from headrace_contracts import Dtype, InvalidName, subjects
 
 from headrace.bulk.cut import Cut
-from headrace.bulk.jobs.record import Option
+from headrace.bulk.jobs.record import JobRecord, Option
 from headrace.bulk.tolerance import Tolerance
 from headrace.errors import InputError
 from headrace.options import EmbedOptions, check_count
@@ -65,6 +66,27 @@ class Settings:
         check_count("cut.rows", self.cut.rows)
         check_count("cut.characters", self.cut.characters)
         self.embed_options()  # finds what is wrong with the others
+
+    @classmethod
+    def of(cls, record: JobRecord, *, folder: Path | None = None) -> Self:
+        """Those that a job was begun with, to do again what an audit has found wrong: so they do not trust the sink."""
+        card, options = record.card, record.options
+        prompt_name = options.get("prompt_name")
+        return cls(
+            model=card.model,
+            prompt_name=None if prompt_name is None else str(prompt_name),
+            dim=card.dim,
+            dtype=card.dtype,
+            normalize=card.normalize,
+            truncate=bool(options["truncate"]),
+            dedupe=bool(options["dedupe"]),
+            keep_texts=bool(options["keep_texts"]),
+            skip_unchanged=bool(options["skip_unchanged"]),
+            cut=record.cut,
+            folder=folder,
+            remembered={name: value for name, value in options.items() if name.startswith("read_")},
+            trusts_sink=False,
+        )
 
     def embed_options(self) -> EmbedOptions:
         """What they say of each text."""

@@ -15,6 +15,8 @@ from headrace.bulk.sink import Stored
 from headrace.bulk.window import Window
 
 HASH_BYTES = 16
+# What every sink can take for a key.
+_MAX_ID_BYTES = 1024
 _NONE = -1
 
 
@@ -45,17 +47,32 @@ class Sifted:
 
 
 def find_problems(window: Window) -> dict[int, Problem]:
-    """The rows of a window that can have no vector, by place: those without a text, and ids that came before."""
+    """The rows of a window that can have no vector, by place: without a text, without a key, or with one of another."""
     problems: dict[int, Problem] = {}
     seen: set[Id] = set()
     for place, (row_id, text) in enumerate(zip(window.ids, window.texts, strict=True)):
         if isinstance(text, Problem):
             problems[place] = text
+        elif (unfit := _unfit(row_id)) is not None:
+            problems[place] = Problem("bad_id", unfit)
         elif row_id in seen:
             problems[place] = Problem("duplicate_id", f"an earlier row has the id {row_id!r}: the first one counts")
         else:
             seen.add(row_id)
     return problems
+
+
+def _unfit(row_id: Id) -> str | None:
+    """Why an id is no key."""
+    if isinstance(row_id, int):
+        return None
+    try:
+        size = len(row_id.encode())
+    except UnicodeEncodeError:
+        return "the id holds half of a surrogate pair, which is no text"
+    if size > _MAX_ID_BYTES:
+        return f"the id has {size:,} bytes: at most {_MAX_ID_BYTES:,} are allowed"
+    return "the id holds a NUL character" if "\0" in row_id else None
 
 
 def sift(window: Window, stored: Mapping[Id, Stored], *, dedupe: bool) -> Sifted:

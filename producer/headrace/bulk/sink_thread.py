@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from headrace.bulk.rows import Id
 from headrace.bulk.sink import Sink, Stored
-from headrace.errors import CardMismatch, SinkError
+from headrace.errors import SinkError, SinkRefused
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SinkThread:
         for pause_s in _PAUSES_S:
             try:
                 return await self.run(work)
-            except CardMismatch:
+            except SinkRefused:
                 raise
             except SinkError as error:
                 logger.warning("the sink fails, to be tried again in %g s: %s", pause_s, error)

@@ -3,9 +3,12 @@
 Knows flags and how facts are printed. Does not know how a job is run: `headrace reindex` does.
 """
 
+import sys
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -13,6 +16,7 @@ from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.jobs.record import JobRecord, ShardRecord, State
 from headrace.bulk.jobs.store import Jobs
+from headrace.commands.audit import audit, told
 from headrace.commands.broker import ask
 from headrace.commands.flags import DEFAULT_NATS, Nats
 from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state
@@ -89,6 +93,27 @@ def cancel(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS) -> None
     """Have all processes of a job end. What is in the sink stays."""
     _set_state(nats, name, "cancelled", reason or "with `headrace job cancel`")
     typer.echo(f"job {name} is cancelled; its `headrace reindex` command would go on with it")
+
+
+@job.command()
+def verify(
+    name: Name,
+    source: Annotated[str | None, typer.Option(help="The corpus, if spelt otherwise than the job has it.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="SINK", help="The sink, likewise.")] = None,
+    repair: Annotated[bool, typer.Option(help="Do again what is missing or wrong, or only tell.")] = True,
+    job_dir: Annotated[Path | None, typer.Option(help="As it was given to `headrace reindex`.")] = None,
+    nats: Nats = DEFAULT_NATS,
+    as_json: AsJson = False,
+) -> None:
+    """Compare sink and corpus row by row, and do again what is missing. Exit code 1 says that all is not right."""
+    verdict = audit(ask(nats, lambda link: Jobs(link).get(name)), nats, source, to, job_dir, repair=repair)
+    if as_json:
+        print_json(asdict(verdict) | {"is_good": verdict.is_good})
+    else:
+        counts = ((key, f"{value:,}") for key, value in asdict(verdict).items() if isinstance(value, int))
+        print_table(("", "rows"), counts)
+        typer.echo(told(verdict), err=True)
+    sys.exit(0 if verdict.is_good else 1)
 
 
 @job.command()

@@ -63,6 +63,14 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         str | None,
         typer.Option(rich_help_panel=_READING, help="parquet, jsonl, csv, arrow or duckdb. (default: by name)"),
     ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_READING, help="Between fields of CSV. (default: comma; tab in .tsv)"),
+    ] = None,
+    query_shards: Annotated[
+        int,
+        typer.Option(min=1, rich_help_panel=_READING, help="Shards of a query: each process that reads one runs it."),
+    ] = 1,
     prompt_name: Annotated[
         str | None, typer.Option(rich_help_panel=_VECTORS, help="One of the model's prompts to put before each text.")
     ] = None,
@@ -127,7 +135,7 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         from headrace.bulk.settings import Settings  # noqa: PLC0415
         from headrace.bulk.show import show  # noqa: PLC0415
         from headrace.bulk.sinks.open_sink import open_sink  # noqa: PLC0415
-        from headrace.bulk.sources.open_source import open_source  # noqa: PLC0415
+        from headrace.bulk.sources.reading import Reading  # noqa: PLC0415
         from headrace.bulk.tolerance import Tolerance  # noqa: PLC0415
     except ModuleNotFoundError as error:
         name = (error.name or str(error)).partition(".")[0]
@@ -135,6 +143,9 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     if progress not in get_args(How):
         raise InputError(f"--progress is {progress!r}: it must be {', '.join(get_args(How))}")
     logging.basicConfig(format="headrace: %(message)s", level=logging.WARNING)
+    reading = Reading(
+        column=column, id_column=id_column, kind=source_kind, delimiter=delimiter, query_shards=query_shards
+    )
     settings = Settings(
         model=model,
         prompt_name=prompt_name,
@@ -150,9 +161,9 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         in_flight=in_flight,
         tolerance=Tolerance.parse(max_errors),
         folder=job_dir,
-        remembered={"column": column, "id_column": id_column, "source_kind": source_kind},
+        remembered=reading.remembered(),
     )
-    corpus = open_source(source, column=column, id_column=id_column, kind=source_kind)
+    corpus = reading.open(source)
     sink = open_sink(to)
     name = job or default_name(source, to, model)
     counters = Progress()

@@ -1,6 +1,7 @@
 """What of a window must be embedded."""
 
 import numpy as np
+import pytest
 from headrace.bulk.rows import Problem
 from headrace.bulk.sift import sift, text_hash
 from headrace.bulk.sink import Stored
@@ -57,3 +58,9 @@ def test_a_hash_is_of_the_text_alone() -> None:
     assert text_hash("wheel") == text_hash("wheel") != text_hash("Wheel")
     assert len(text_hash("")) == 16
     assert text_hash("\ud800")  # half of a surrogate pair, which has no UTF-8
+
+
+@pytest.mark.parametrize("row_id", ["a\0b", "\udc80", "x" * 1025, "é" * 513])
+def test_an_id_that_not_every_sink_can_keep_is_a_problem(row_id: str) -> None:
+    sifted = sift(window((row_id, "x"), ("x" * 1024, "y")), {}, dedupe=True)
+    assert [(place, problem.code) for place, problem in sifted.problems.items()] == [(0, "bad_id")]

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from headrace.bulk.card import Card
 from headrace.bulk.rows import Id
 from headrace.bulk.whole_file import UNFINISHED, refusal, sync_folder, whole_file, with_no_error_remove
-from headrace.errors import SinkError
+from headrace.errors import SinkError, SinkRefused
 
 IdKind: TypeAlias = Literal["int64", "string"]
 # With a full stop, which no name of a job has: jobs have folders beside them.
@@ -90,7 +90,7 @@ class Folder:
                 self._write(_IDS, kind)
         for one in ids:
             if _kind_of(one, "an id") != kind:
-                raise SinkError(
+                raise SinkRefused(
                     f"{self.path} holds ids of kind {kind}, and id {one!r:.80} is none: give --id a column whose "
                     "values are all of one kind, or choose another sink"
                 )
@@ -198,12 +198,12 @@ def _kind_of(one: Id, what: str) -> IdKind:
         try:
             one.encode()
         except UnicodeEncodeError:
-            raise SinkError(
+            raise SinkRefused(
                 f"{what}, {one!r:.80}, is no Unicode text, having half of a surrogate pair: mend it"
             ) from None
         return "string"
     if not _SMALLEST <= one <= _LARGEST:
-        raise SinkError(f"{what}, {one}, does not fit into 64 bits: give --id a column of strings")
+        raise SinkRefused(f"{what}, {one}, does not fit into 64 bits: give --id a column of strings")
     return "int64"
 
 

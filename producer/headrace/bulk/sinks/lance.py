@@ -25,7 +25,7 @@ from headrace.bulk.rows import Id
 from headrace.bulk.sink import Part, Stored
 from headrace.bulk.sinks.folder import Folder, IdKind, of_kind
 from headrace.bulk.whole_file import refusal, sync_folder
-from headrace.errors import SinkError
+from headrace.errors import SinkError, SinkRefused
 
 _CARD = b"headrace.card"
 _TABLE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -218,7 +218,7 @@ def _schema(card: Card, kind: IdKind | None, *, has_texts: bool) -> Any:
 
 def _rows(part: Part, rows: Sequence[int], schema: Any, where: str) -> Any:
     if part.texts is not None and "text" not in schema.names:
-        raise SinkError(f"{where} has no column for texts: do not keep them, or choose another sink")
+        raise SinkRefused(f"{where} has no column for texts: do not keep them, or choose another sink")
     vectors = pa.array(np.ascontiguousarray(part.vectors[rows]).reshape(-1))
     columns = {
         "id": [part.ids[row] for row in rows],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from headrace.bulk.rows import Id
-from headrace.errors import SinkError
+from headrace.errors import SinkRefused
 
 IdType: TypeAlias = Literal["bigint", "text"]
 
@@ -25,7 +25,7 @@ def type_of(ids: Sequence[Id]) -> IdType:
     kind: IdType = "text" if isinstance(ids[0], str) else "bigint"
     for each in ids:
         if problem := _problem(each, kind):
-            raise SinkError(f"id {shown(each)} cannot be a key in Postgres: it {problem}")
+            raise SinkRefused(f"id {shown(each)} cannot be a key in Postgres: it {problem}")
     return kind
 
 

@@ -10,7 +10,7 @@ from psycopg import Connection, sql
 
 from headrace.bulk.card import Card
 from headrace.bulk.sinks.postgres_ids import IdType
-from headrace.errors import SinkError
+from headrace.errors import SinkRefused
 
 _MARK = "headrace card: "
 _MAX_NAME = 63  # bytes; Postgres cuts longer ones off without an error
@@ -56,7 +56,7 @@ class Table:
             or "\0" in name
         ):
             text = f"{name!r:.100} cannot be a table: write table or schema.table, each of 1 to {_MAX_NAME} bytes"
-            raise SinkError(text)
+            raise SinkRefused(text)
         self.name = name
         self.identifier = sql.Identifier(*parts)
         self.where = f"table {name} of {where}"
@@ -75,7 +75,7 @@ class Table:
             return None
         kind, comment = found
         if kind not in {"r", "p"} or comment is None or not comment.startswith(_MARK):
-            raise SinkError(f"{self.where} {_OTHERS}")
+            raise SinkRefused(f"{self.where} {_OTHERS}")
         return Card.from_json(comment.removeprefix(_MARK))
 
     def create(self, connection: Connection, card: Card, column: str) -> None:
@@ -108,7 +108,9 @@ class Table:
             case "bigint" | "text" as id_type:
                 return Columns(id_type, "text" in types)
             case other:
-                raise SinkError(f"{self.where} has a column id of the type {other}, not bigint or text: drop the table")
+                raise SinkRefused(
+                    f"{self.where} has a column id of the type {other}, not bigint or text: drop the table"
+                )
 
     def lock(self, connection: Connection, *, whole: bool) -> None:
         """Let nobody drop or alter it until the transaction ends, or, of the whole, nobody use it."""

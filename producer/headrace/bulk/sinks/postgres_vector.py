@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
 
 from headrace.bulk.card import Card
-from headrace.errors import SinkError
+from headrace.errors import SinkRefused
 
 Element: TypeAlias = Vector | HalfVector | Bit
 
@@ -29,7 +29,7 @@ def type_of(card: Card) -> str:
     name = _TYPES[card.dtype]
     if card.dtype != "b1" and card.dim > _MAX_DIM:
         text = f"dim={card.dim}: pgvector holds {_MAX_DIM} dimensions at most: ask for fewer (--dim), or for bits"
-        raise SinkError(text)
+        raise SinkRefused(text)
     return f"{name}({card.dim})"
 
 

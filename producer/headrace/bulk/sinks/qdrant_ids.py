@@ -7,7 +7,7 @@ can compute from them. Does not know collections.
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from headrace.bulk.rows import Id
-from headrace.errors import SinkError
+from headrace.errors import SinkRefused
 
 # Two, so that -1 and "-1" are two points.
 STRINGS = uuid5(NAMESPACE_URL, "headrace:id")
@@ -25,7 +25,7 @@ def point_of(each: Id) -> int | str:
     if isinstance(each, str):
         return str(_uuid(STRINGS, each))
     if isinstance(each, bool) or not -_MAX_INTEGER <= each < _MAX_INTEGER:
-        raise SinkError(f"id {each!r:.80} cannot be a point of Qdrant: it is no 64-bit integer: give it as a string")
+        raise SinkRefused(f"id {each!r:.80} cannot be a point of Qdrant: it is no 64-bit integer: give it as a string")
     return each if each >= 0 else str(_uuid(NEGATIVE, str(each)))
 
 
@@ -37,4 +37,4 @@ def _uuid(space: UUID, name: str) -> UUID:
             f"id {name!r:.80} cannot be a point of Qdrant: it holds half of a surrogate pair, which is no text: choose "
             "another column for ids"
         )
-        raise SinkError(text) from None
+        raise SinkRefused(text) from None

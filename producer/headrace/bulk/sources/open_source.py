@@ -68,9 +68,9 @@ def _files(what: str, columns: Columns, kind: str | None, delimiter: str | None)
     saved = saved_dataset(folder) if kind in {None, "arrow"} and folder.is_dir() else None
     try:
         if saved is not None:
-            return FileSource(what, saved, _format("arrow", columns, delimiter))
+            return FileSource(str(Path(what).expanduser().absolute()), saved, _format("arrow", columns, delimiter))
         found = find(what, kind)
-        return FileSource(what, found.files, _format(found.kind, columns, delimiter))
+        return FileSource(str(Path(what).expanduser().absolute()), found.files, _format(found.kind, columns, delimiter))
     except ModuleNotFoundError as error:
         raise _not_installed(error, "bulk") from error
 

@@ -46,10 +46,13 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> Non
     assert names(tmp_path / "a[1].jsonl") == ["a[1].jsonl"]
 
 
-def test_a_corpus_is_called_what_the_user_calls_it(tmp_path: Path) -> None:
+def test_a_corpus_has_a_name_by_which_it_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path / "a.jsonl", ONE)
-    assert [open_source(f"{tmp_path}/{what}").name for what in ("", "a.jsonl", "*")] == [
-        f"{tmp_path}/",
+    monkeypatch.chdir(tmp_path)
+    assert [open_source(what).name for what in (".", "a.jsonl", "*")] == [
+        f"{tmp_path}",
         f"{tmp_path}/a.jsonl",
         f"{tmp_path}/*",
     ]
