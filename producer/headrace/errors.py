@@ -14,8 +14,10 @@
     │   ├── SinkError            its vectors cannot be written, or read
     │   │   └── SinkRefused      … and never will be, as they are
     │   │       └── CardMismatch the sink holds vectors of another model, or made in another way
-    │   ├── JobConflict          another job of this name is there, or another process has taken over its work
+    │   ├── JobConflict          another job is in the way of this one
+    │   │   └── ShardLost        … or another process has taken over a shard
     │   └── JobFailed            too many rows failed, or the fleet refused the work
+    │       └── JobEnded         … or somebody ended the job elsewhere
     └── LocalFailed              an embedded nats-server or worker did not start
 
 Catch HeadraceError for all of it. Each text says what to do next.
@@ -126,11 +128,19 @@ class CardMismatch(SinkRefused):
 
 
 class JobConflict(BulkError):
-    """Raised when a job of this name does something else, or another process has taken over a shard."""
+    """Raised when a job of this name does something else, or another job writes to the same sink."""
+
+
+class ShardLost(JobConflict):
+    """Raised when another process has taken over a shard that this one worked on, or its job was removed."""
 
 
 class JobFailed(BulkError):
-    """Raised when a job gives up: too many rows failed, the fleet changed its model, or somebody cancelled it."""
+    """Raised when a job gives up: too many rows failed, or the fleet changed its model."""
+
+
+class JobEnded(JobFailed):
+    """Raised when somebody cancelled the job, or it has failed in another process."""
 
 
 class LocalFailed(HeadraceError):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headrace.bulk.jobs.record import JobRecord
 from headrace.bulk.progress import Progress
-from headrace.errors import JobFailed
+from headrace.errors import JobEnded
 
 
 class Watched(Protocol):
@@ -41,7 +41,7 @@ class Control:
         """Follow the state, for ever; cancel to end.
 
         Raises:
-            JobFailed: it was cancelled, or has failed in another process.
+            JobEnded: it was cancelled, or has failed in another process.
         """
         while True:
             self._look()
@@ -57,5 +57,11 @@ class Control:
             self._progress.stage = "running"
         else:
             self._progress.stage = "cancelled" if record.state == "cancelled" else "failed"
-            why = record.reason or "without a reason"
-            raise JobFailed(f"job {record.name} was {record.state} ({why}): the same command takes it up again")
+            raise ended(record)
+
+
+def ended(record: JobRecord) -> JobEnded:
+    """What to say of a job that was cancelled, or has failed elsewhere."""
+    how = "was cancelled" if record.state == "cancelled" else "has failed"
+    why = record.reason or "without a reason"
+    return JobEnded(f"job {record.name} {how} ({why}): the same command takes it up again")

@@ -7,11 +7,13 @@ that a window is done.
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from io import FileIO
 from pathlib import Path
 from typing import Self
 
+from headrace.bulk.file_lock import locked
 from headrace.bulk.rows import Id
 from headrace.bulk.whole_file import UNFINISHED, refusal, sync_folder, whole_file, with_no_error_remove
 from headrace.errors import SinkError
@@ -79,6 +81,7 @@ class Ledger:
         windows-<shard>.jsonl      a record a line, in the order of writing; of a window's the last one counts
         errors/<part name>.jsonl   the rows of a window that failed; no file where none did
         errors.jsonl               all of them, once the job is done
+        alone.lock                 empty
 
     Safe for the processes of a job, each of which writes to other shards. Methods block.
     """
@@ -113,6 +116,30 @@ class Ledger:
             raise refusal(self._folder, error) from error
         with whole_file(self._job) as file:
             file.write(record)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep the other processes of the job out of here for a moment.
+
+        Raises:
+            SinkError: the folder cannot be written to.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise refusal(self._folder, error) from error
+        with locked(self._folder / "alone.lock"):
+            yield
+
+    def num_vectors(self) -> int:
+        """How many vectors the sink was given, by all records.
+
+        Raises:
+            SinkError: a file cannot be read.
+        """
+        numbers = [path.stem.removeprefix("windows-") for path in self._folder.glob("windows-*.jsonl")]
+        shards = [self.records(int(number)).values() for number in numbers if number.isdecimal()]
+        return sum(each.written + each.unchanged for records in shards for each in records)
 
     def append(self, shard: int, record: Record) -> None:
         """Add a window; once this returns it survives a loss of power.

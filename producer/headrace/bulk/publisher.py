@@ -7,6 +7,7 @@ know what a chunk holds.
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
+from headrace.bulk.room import check_chunk
 from headrace.errors import ConnectionFailed, JobFailed
 from headrace.outcome import FULL, TOO_LARGE
 from headrace.pauses import Pauses
+
+logger = logging.getLogger(__name__)
 
 # Of an atomic batch; the server takes 1,000 messages, and holds what it has until the last one is there.
 _MAX_MESSAGES = 100
@@ -90,7 +94,7 @@ class Publisher:
 
     async def _insist(self, messages: Sequence[Message]) -> None:
         """Publish together until it is stored; where that does not do, in halves, or each apart."""
-        pauses = Pauses()
+        pauses, level = Pauses(), logging.WARNING
         while (ack := await self._publish_batch(messages)) is not _Ack.STORED:
             self.num_retried += 1
             if ack is _Ack.APART and len(messages) > 1:
@@ -98,6 +102,11 @@ class Publisher:
                     await self._insist([message])
                 return
             self.is_full = ack is _Ack.FULL
+            if ack is _Ack.FULL and len(messages) == 1:
+                await check_chunk(self._nats, messages[0].subject, len(messages[0].body))
+            elif ack is not _Ack.FULL:  # to be full is what a bounded queue is for
+                logger.log(level, "the batch queue does not confirm chunks, to be sent again until it does")
+                level = logging.DEBUG
             await asyncio.sleep(pauses.take_s())
             if ack is _Ack.FULL and len(messages) > 1:
                 middle = len(messages) // 2

@@ -6,6 +6,7 @@ the command line.
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +16,14 @@ from headrace_contracts import Options, subjects
 from headrace_contracts.connection import Link
 from nats.aio.client import Client as NatsClient
 
+from headrace.bulk import room
 from headrace.bulk.card import Card
-from headrace.bulk.control import Control
+from headrace.bulk.control import Control, ended
 from headrace.bulk.corpus import corpus_of
 from headrace.bulk.jobs.claim import Claim, Claims
 from headrace.bulk.jobs.leftovers import purge
 from headrace.bulk.jobs.process import this_process
-from headrace.bulk.jobs.record import FINISHED, JobRecord, Owner, Tally
+from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger
 from headrace.bulk.overview import Overview
@@ -37,15 +39,17 @@ from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Shard, Source
 from headrace.bulk.summary import Summary
 from headrace.catalogue import Catalogue
-from headrace.errors import HeadraceError, InputError, JobConflict, JobFailed
+from headrace.errors import HeadraceError, JobConflict, JobEnded, JobFailed, ShardLost
 from headrace.published import Model, Published
 from headrace.reach import reached
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-# Whether the sink had rows when the job began, which may be unchanged.
-_LOOKS_UP = "looks_up"
 DEFAULT_FOLDER = Path("headrace-jobs")
 CONNECT_S = 5.0
+# For a process that ends to tell others so; they find out without it.
+_LEAVE_S = 3.0
+
+logger = logging.getLogger(__name__)
 
 
 async def reindex(
@@ -74,9 +78,10 @@ async def reindex(
         InputError: an argument is wrong.
         ConnectionFailed: no nats-server answers.
         ModelNotFound: the fleet does not serve the model.
-        JobConflict: another job of this name is under way.
+        JobConflict: another job of this name is under way, or this one was removed.
         CardMismatch: the sink holds vectors that these cannot be compared with.
         BulkError: it cannot go on; the text says why, and the same call goes on from there.
+        Exception: what source or sink raise beyond their protocols; that is a bug in them.
     """
     check_job(job)
     settings, progress = settings or Settings(), progress or Progress()
@@ -96,8 +101,7 @@ async def reindex(
             return await bulk.run()
         except BaseExceptionGroup as failed:
             error = first_error(failed)
-            if isinstance(error, JobFailed):
-                await bulk.give_up(error)
+            await bulk.give_up(error)
             raise error from None
         except JobFailed as error:
             await bulk.give_up(error)
@@ -130,7 +134,8 @@ class _Bulk:
     me: Owner
     jobs: Jobs = field(init=False)
     publisher: Publisher = field(init=False)
-    results: dict[int, Results] = field(default_factory=dict)
+    record: JobRecord | None = None
+    results: set[Results] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.nats)
@@ -154,27 +159,53 @@ class _Bulk:
         self.progress.stage = "done"
         return summary
 
-    async def give_up(self, error: JobFailed) -> None:
-        """The job has failed here, or it was ended elsewhere: then what waits for it in the broker goes."""
-        with contextlib.suppress(InputError):  # it was removed meanwhile
-            record = await self.jobs.get(self.job)
-            if record.state == "running":
-                await self.jobs.set_state(self.job, "failed", str(error))
-            elif record.state == "cancelled":
-                await purge(self.nats, self.job, record.card.model)
+    async def give_up(self, error: BaseException) -> None:
+        """If the job has failed here, others are told; if it was cancelled, what waits for it in the broker goes."""
+        if self.record is None or not isinstance(error, JobFailed):
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                if not isinstance(error, JobEnded):
+                    await self.jobs.set_state(self.job, "failed", str(error), created_ms=self.record.created_ms)
+                    return
+                there = await self.jobs.get(self.job)
+                if there.state == "cancelled" and there.created_ms == self.record.created_ms:
+                    await purge(self.nats, self.job, there.card.model)
+        except (HeadraceError, TimeoutError) as reason:
+            logger.info("others could not be told that the job has failed: %s", reason)
 
     # -- join
 
     async def _begin(self) -> _Begun:
-        model = await Catalogue(Published(self.nats)).model(self.settings.model, "embed")
+        settings, sink = self.settings, self.sink.sink
+        model = await Catalogue(Published(self.nats)).model(settings.model, "embed")
         work = self._work(model)
-        await self.sink.run(lambda: self.sink.sink.open(work.card, replace=self.settings.replace))
-        shards = await asyncio.to_thread(self.source.shards)
-        ledger = Ledger((self.sink.sink.place or self.settings.folder or DEFAULT_FOLDER) / self.job)
-        record = await self._join(self._record(work, shards), ledger)
+        wanted = self._record(work, await asyncio.to_thread(self.source.shards))
+        # Before anything is touched: a sink may be emptied now.
+        is_new = await self.jobs.check(wanted)
+        rows = wanted.cut.rows if wanted.num_rows is None else min(wanted.cut.rows, wanted.num_rows)
+        await room.check_results(self.nats, work.card, rows)
+        await self.sink.run(lambda: sink.open(work.card, replace=settings.replace))
+        has_rows = is_new and settings.skip_unchanged and await self.sink.write(sink.count) > 0
+        wanted = replace(wanted, options={**wanted.options, LOOKS_UP: has_rows})
+        record = self.record = await self.jobs.begin(wanted)
+        if settings.replace:
+            await self._check_not_emptied(record)
+        ledger = Ledger((sink.place or settings.folder or DEFAULT_FOLDER) / self.job)
+        await self.sink.write(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
-        looks_up = self.settings.trusts_sink and bool(record.options[_LOOKS_UP])
+        looks_up = settings.trusts_sink and bool(record.options[LOOKS_UP])
         return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
+
+    async def _check_not_emptied(self, record: JobRecord) -> None:
+        """See that the sink still has what the job wrote: another job may have replaced it, and now it is empty."""
+        shards = (await self.jobs.shards(record.name)).values()
+        num_there = sum(shard.checkpoint.tally.written + shard.checkpoint.tally.unchanged for shard in shards)
+        if num_there and not await self.sink.write(self.sink.sink.count):
+            raise JobConflict(
+                f"job {record.name!r} has written {num_there:,} rows, which are no longer in {record.sink}: forget it "
+                f"with `headrace job rm {record.name}`, and run the command again to begin it anew"
+            )
 
     def _work(self, model: Model) -> Work:
         settings, options = self.settings, self.settings.embed_options()
@@ -217,24 +248,6 @@ class _Bulk:
             changed_ms=now_ms,
         )
 
-    async def _join(self, wanted: JobRecord, ledger: Ledger) -> JobRecord:
-        """Begin the job, or go on with it. One that has ended makes way for one of its name with other work."""
-        there = {record.name: record for record in await self.jobs.list()}.get(self.job)
-        # Decided once: later on the sink has what this job itself has written.
-        looks_up = False if there is None else there.options.get(_LOOKS_UP)
-        wanted = replace(wanted, options={**wanted.options, _LOOKS_UP: looks_up})
-        if there is not None and there.state in FINISHED and there.differences(wanted):
-            await self.jobs.forget(self.job)
-            there = None
-        if there is None and self.settings.skip_unchanged:
-            has_rows = await self.sink.write(self.sink.sink.count) > 0
-            wanted = replace(wanted, options={**wanted.options, _LOOKS_UP: has_rows})
-        if there is None and not await self.sink.write(lambda: _is_of(ledger, wanted)):
-            await self.sink.write(ledger.clear)
-        record = await self.jobs.begin(wanted)
-        await self.sink.write(lambda: ledger.keep_job(record.to_json()))
-        return record
-
     # -- claim, and run each shard
 
     def _crew(self, begun: _Begun, control: Control) -> Crew:
@@ -247,6 +260,7 @@ class _Bulk:
             cut=begun.record.cut,
             work=begun.work,
             permits=asyncio.Semaphore(self.settings.in_flight),
+            max_windows=self.settings.in_flight,
             control=control,
             progress=self.progress,
             tolerance=self.settings.tolerance,
@@ -255,7 +269,7 @@ class _Bulk:
 
     async def _run_shards(self, crew: Crew, record: JobRecord) -> None:
         """One shard after the other; the next one begins once the last one is read, while its windows still run."""
-        claims = Claims(self.jobs, self.job, record.num_shards, self.me)
+        claims = Claims(self.jobs, self.job, record.num_shards, self.me, self.settings.lease_s)
         async with asyncio.TaskGroup() as tasks:
             while (claim := await claims.next()) is not None:
                 is_read = asyncio.Event()
@@ -263,16 +277,21 @@ class _Bulk:
                 await is_read.wait()
 
     async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event) -> None:
-        results = self.results[claim.shard] = Results(self.nats, self.link, self.job, claim.shard)
+        results = Results(self.nats, self.link, self.job, claim.shard)
+        self.results.add(results)
         try:
-            await ShardRun(crew, claim, results, self.me.process).run(is_read.set)
+            await ShardRun(crew, claim, results).run(is_read.set)
+        except* ShardLost:
+            # This process stood still for too long. The other one goes on with the shard, and this one with the rest.
+            logger.warning("shard %d was taken over by another process, or the job was removed", claim.shard)
         finally:
-            del self.results[claim.shard]
-            await claim.release()
+            self.results.discard(results)
+            await _let_go(claim)
+            is_read.set()
 
     def _on_up(self) -> None:
         """The connection was made anew: what was on its way here is lost."""
-        for results in self.results.values():
+        for results in self.results:
             results.renew()
 
     # -- finish
@@ -280,15 +299,20 @@ class _Bulk:
     async def _finish(self, begun: _Begun, tally: Tally) -> Summary:
         """All shards are done, of all processes. Each of them comes here, one after the other; the first does it."""
         self.settings.tolerance.check(tally.failed, tally.rows, is_all=True)
-        parts = Parts.of(await self.jobs.shards(self.job))
-        alone = await Claims(self.jobs, self.job, 1, self.me, first_shard=begun.record.num_shards).next()
-        errors = await self.sink.write(lambda: begun.ledger.join_errors(parts))
-        if (await self.jobs.get(self.job)).state == "running":
-            await self.sink.write(lambda: self.sink.sink.finish(parts))
-            done = await self.jobs.set_state(self.job, "done")
-            await self.sink.write(lambda: begun.ledger.keep_job(done.to_json()))
-        if alone is not None:
-            await alone.release()
+        errors = None
+        claims = Claims(self.jobs, self.job, 1, self.me, self.settings.lease_s, first_shard=begun.record.num_shards)
+        is_over = False
+        while not is_over and (claim := await claims.next()) is not None:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    keeping = tasks.create_task(claim.keep())
+                    errors = await self._finish_alone(begun)
+                    keeping.cancel()
+                is_over = True
+            except* ShardLost:
+                logger.warning("another process finishes the job")
+            finally:
+                await _let_go(claim)
         return Summary(
             job=self.job,
             rows=tally.rows,
@@ -299,15 +323,53 @@ class _Bulk:
             errors=errors,
         )
 
+    async def _finish_alone(self, begun: _Begun) -> Path | None:
+        """Returns the file of errors, if there are any."""
+        parts = Parts.of(await self.jobs.shards(self.job))
+        there = await self.jobs.get(self.job)
+        if there.created_ms != begun.record.created_ms:
+            raise JobConflict(f"job {self.job!r} has ended, and another has taken its name")
+        if there.state in {"cancelled", "failed"}:
+            raise ended(there)
+        errors = await self.sink.write(lambda: begun.ledger.join_errors(parts))
+        if there.state != "done":
+            await self.sink.write(lambda: self.sink.sink.finish(parts))
+            # Of processes that were killed, and copies of what was answered twice.
+            await purge(self.nats, self.job, begun.work.card.model)
+            done = await self.jobs.set_state(self.job, "done", created_ms=there.created_ms)
+            await self.sink.write(lambda: begun.ledger.keep_job(done.to_json()))
+        return errors
 
-def _is_of(ledger: Ledger, wanted: JobRecord) -> bool:
-    """Whether the ledger is that of this very job, unfinished, of which the broker remembers nothing any more."""
-    kept = ledger.job()
+
+async def _let_go(claim: Claim) -> None:
+    """Spare others the wait until its lease runs out; but this process must not wait for a broker that is away."""
+    with contextlib.suppress(HeadraceError, TimeoutError):
+        async with asyncio.timeout(_LEAVE_S):
+            await claim.release()
+
+
+def _adopt(ledger: Ledger, record: JobRecord, sink: Sink) -> None:
+    """Have the ledger be the job's. What it has of another one goes; all its processes agree on which that is."""
+    with ledger.alone():
+        there = _kept(ledger)
+        if there is None or (there.created_ms != record.created_ms and not _is_as_left(ledger, there, record, sink)):
+            ledger.clear()
+        ledger.keep_job(record.to_json())
+
+
+def _is_as_left(ledger: Ledger, there: JobRecord, record: JobRecord, sink: Sink) -> bool:
+    """Whether an unfinished job of the same work, of which the broker remembers nothing any more, left this sink."""
+    is_same = there.state not in FINISHED and not there.differences(record)
+    return is_same and sink.count() >= ledger.num_vectors()
+
+
+def _kept(ledger: Ledger) -> JobRecord | None:
+    """The job that the ledger is of; None if that cannot be told."""
+    written = ledger.job()
     try:
-        there = None if kept is None else JobRecord.from_json(kept)
+        return None if written is None else JobRecord.from_json(written)
     except JobConflict:
-        return False
-    return there is not None and there.state not in FINISHED and not there.differences(wanted)
+        return None
 
 
 def first_error(failed: BaseExceptionGroup[BaseException]) -> BaseException:

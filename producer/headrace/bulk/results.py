@@ -7,8 +7,12 @@ that is not acked. Knows no replies, nor when one may be acked: what is never ac
 import asyncio
 import contextlib
 import json
+import logging
 import secrets
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
+from typing import TypeAlias
 
 from headrace_contracts import subjects, topology
 from headrace_contracts.api import api
@@ -19,10 +23,21 @@ from nats.errors import Error as NatsError
 
 from headrace.pauses import Pauses
 
+logger = logging.getLogger(__name__)
+
+# Takes in a result, and says whether the broker may forget it at once.
+Take: TypeAlias = Callable[[Msg], bool]
+
 _BATCH = 256
 _EXPIRES_S = 5.0
 _STREAM = topology.RESULTS_STREAM
 _ACK = b"+ACK"
+# Ends of a pull for which nothing is wrong: nothing more came in time.
+_LAPSED = frozenset({"404", "408"})
+
+
+class _Gone(NatsError):
+    """Raised when the consumer is not there, or not ready."""
 
 
 class Results:
@@ -34,17 +49,31 @@ class Results:
         self._job = job
         self._shard = shard
         self._name = ""
+        self._pulls = count()
+        self._pull_inbox = ""
         self._ended: asyncio.Future[None] | None = None
+        self._trouble: Exception | None = None
         self._is_stale = True
-        self._taking: Callable[[Msg], None] = lambda _: None
 
-    async def run(self, take: Callable[[Msg], None]) -> None:
-        """Hand over each result that comes, for ever; cancel to end."""
-        self._taking = take
+    async def run(self, take: Take) -> None:
+        """Hand over each result that comes, for ever; cancel to end.
+
+        Raises:
+            Exception: what `take` raised.
+        """
         inbox = self._nats.new_inbox()
         # Limits off: what can come is bounded by the windows on their way.
-        await self._nats.subscribe(inbox, cb=self._on_message, pending_msgs_limit=0, pending_bytes_limit=0)
-        pauses = Pauses()
+        inflow = await self._nats.subscribe(
+            f"{inbox}.*", cb=partial(self._on_message, take), pending_msgs_limit=0, pending_bytes_limit=0
+        )
+        try:
+            await self._pull_for_ever(inbox)
+        finally:
+            with contextlib.suppress(NatsError, OSError):
+                await inflow.unsubscribe()
+
+    async def _pull_for_ever(self, inbox: str) -> None:
+        pauses, level = Pauses(), logging.WARNING
         while True:
             await self._link.up.wait()
             try:
@@ -52,10 +81,13 @@ class Results:
                     self._is_stale = False
                     await self._make_consumer()
                 await self._pull(inbox)
-                pauses = Pauses()
-            except (NatsError, TimeoutError):
+            except (NatsError, TimeoutError) as error:
+                logger.log(level, "the results of shard %d do not come, to be asked for again: %r", self._shard, error)
+                level = logging.DEBUG
                 self._is_stale = True
                 await asyncio.sleep(pauses.take_s())
+            else:
+                pauses, level = Pauses(), logging.WARNING
 
     def renew(self) -> None:
         """Make the consumer anew: what was delivered and not acked may never have come."""
@@ -80,27 +112,40 @@ class Results:
         return 0 if found is None else int(found["num_pending"])
 
     async def _pull(self, inbox: str) -> None:
+        """Take what comes for a while, or until there is trouble."""
         self._ended = asyncio.get_running_loop().create_future()
+        # One of its own: what ends an earlier pull must not end this one.
+        self._pull_inbox = f"{inbox}.{next(self._pulls)}"
+        self._num_left = _BATCH
         request = {"batch": _BATCH, "expires": int(_EXPIRES_S * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._name}"
-        await self._nats.publish(subject, json.dumps(request).encode(), reply=inbox)
-        self._num_left = _BATCH
+        await self._nats.publish(subject, json.dumps(request).encode(), reply=self._pull_inbox)
         async with asyncio.timeout(2 * _EXPIRES_S):
             await self._ended
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
 
-    async def _on_message(self, message: Msg) -> None:
+    async def _on_message(self, take: Take, message: Msg) -> None:
         if not message.reply:
-            status = (message.headers or {}).get("Status", "")
-            # 404 and 408: nothing more came in time. Anything else says that the consumer is not there.
-            self._is_stale |= status not in {"404", "408"}
-            self._end()
+            found = message.headers or {}
+            if message.subject == self._pull_inbox:
+                status = found.get("Status", "")
+                self._end(None if status in _LAPSED else _Gone(f"{status} {found.get('Description', '')}".strip()))
             return
-        self._taking(message)
+        try:
+            if take(message):
+                await self.ack([message.reply])
+        except Exception as error:  # noqa: BLE001 - nats-py would keep it to itself, and the job would wait for ever
+            self._end(error)
         self._num_left -= 1
         if not self._num_left:
             self._end()
+        # nats-py hands over all that has come in one go, unless somebody lets others have their turn.
+        await asyncio.sleep(0)
 
-    def _end(self) -> None:
+    def _end(self, trouble: Exception | None = None) -> None:
+        self._trouble = self._trouble or trouble
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
@@ -111,16 +156,29 @@ class Results:
         config = topology.results_consumer(self._name, self._job, self._shard)
         wanted = {"stream_name": _STREAM, "config": config, "action": "create"}
         subject = f"CONSUMER.CREATE.{_STREAM}.{self._name}.{config['filter_subject']}"
-        for name in await self._older():
+        for name in await consumers(self._nats, self._job, self._shard):
             await api(self._nats, f"CONSUMER.DELETE.{_STREAM}.{name}")
-        await api(self._nats, subject, wanted)
+        if await api(self._nats, subject, wanted) is None:
+            raise _Gone(f"there is no {_STREAM}: workers make it when they start")
 
-    async def _older(self) -> list[str]:
-        found: list[str] = []
-        while True:
-            page = await api(self._nats, f"CONSUMER.NAMES.{_STREAM}", {"offset": len(found)})
-            names = [] if page is None else page["consumers"] or []
-            found += names
-            if page is None or not names or len(found) >= page["total"]:
-                break
-        return [name for name in found if name.rsplit("-", 1)[0] == f"{self._job}-{self._shard}"]
+
+async def consumers(nats: NatsClient, job: str, shard: int | None = None) -> list[str]:
+    """Names of the consumers of a job's results, of one of its shards or of all.
+
+    Raises:
+        nats.errors.Error: the server cannot be reached, or refuses.
+    """
+    found: list[str] = []
+    while True:
+        page = await api(nats, f"CONSUMER.NAMES.{_STREAM}", {"offset": len(found)})
+        names = [] if page is None else page["consumers"] or []
+        found += names
+        if page is None or not names or len(found) >= page["total"]:
+            break
+    # A name may itself end with a hyphen and a number.
+    parts = {name: name.rsplit("-", 2) for name in found if name.count("-") >= 2}
+    return [name for name, (of, number, _) in parts.items() if of == job and shard in {None, _number(number)}]
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() else None

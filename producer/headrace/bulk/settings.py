@@ -3,6 +3,7 @@
 Knows each setting, its default and its bounds. Does not know corpora or sinks.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ class Settings:
         tolerance: how many rows may fail.
         folder: for the job's files, where the sink is no folder itself; None takes ./headrace-jobs.
         remembered: how the source is read, which the job's record keeps so that an audit can open it again.
+        lease_s: after this long without a sign of a process others take its shard over; the same for all of a job.
         trusts_sink: look up what is unchanged; false embeds all rows of the windows that are to be done, whatever the
             sink says it has.
 
@@ -59,12 +61,15 @@ class Settings:
     tolerance: Tolerance = field(default_factory=Tolerance)
     folder: Path | None = None
     remembered: Mapping[str, Option] = field(default_factory=dict)
+    lease_s: float = 20
     trusts_sink: bool = True
 
     def __post_init__(self) -> None:
         check_count("in_flight", self.in_flight)
         check_count("cut.rows", self.cut.rows)
         check_count("cut.characters", self.cut.characters)
+        if not 0 < self.lease_s < math.inf:
+            raise InputError(f"lease_s is {self.lease_s}: it must be a number of seconds above 0")
         self.embed_options()  # finds what is wrong with the others
 
     @classmethod

@@ -9,9 +9,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 
-from headrace_contracts import DecodeError, Envelope, decode_reply, subjects
+from headrace_contracts import DecodeError, Envelope, ErrorReply, Reply, decode_reply, subjects, topology
 from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
@@ -39,6 +40,9 @@ from headrace.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 
+# To tidy up for others when this process ends; they can do it themselves.
+_LEAVE_S = 3.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
@@ -53,6 +57,7 @@ class Crew:
         cut: the limits of windows.
         work: what is the same for all windows.
         permits: one a window in flight; so many bound the process's memory.
+        max_windows: how many permits there are.
         control: whether the job may go on.
         progress: what is shown of it.
         tolerance: how many rows may fail.
@@ -67,6 +72,7 @@ class Crew:
     cut: Cut
     work: Work
     permits: asyncio.Semaphore
+    max_windows: int
     control: Control
     progress: Progress
     tolerance: Tolerance
@@ -80,7 +86,8 @@ class InFlight:
     Attributes:
         assembly: its vectors, as far as they are there.
         acks: ack subjects of all results that came for it.
-        done: set once nothing is outstanding, or it has failed.
+        moved: set once there is something to send again, nothing is outstanding any more, or it has failed.
+        to_send: chunks that are to be sent, and were not yet since then.
         copies: how often each chunk was published for a good reason; message ids are made of it.
         is_sent: whether all of its chunks are in the queue, or were.
         failure: why the job cannot go on.
@@ -88,7 +95,8 @@ class InFlight:
 
     assembly: Assembly
     acks: set[str] = field(default_factory=set)
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    to_send: list[BulkChunk] = field(default_factory=list)
     copies: dict[str, int] = field(default_factory=dict)
     is_sent: bool = False
     failure: BulkError | None = None
@@ -97,25 +105,24 @@ class InFlight:
 class ShardRun:
     """One shard in this process's hands."""
 
-    def __init__(self, crew: Crew, claim: Claim, results: Results, run: str) -> None:
+    def __init__(self, crew: Crew, claim: Claim, results: Results) -> None:
         """Take what it is made of.
 
         Args:
             crew: what the process's shards share.
             claim: this process's right to the shard, and how far it is.
             results: those of the shard.
-            run: a token of this process, in message ids: what an earlier one published was purged, and must not keep
-                the broker from taking it again.
         """
         self._crew = crew
         self._claim = claim
         self._results = results
-        self._run = run
         self._checkpoint = claim.checkpoint
         # The broker may have lost what it remembered; what is written down beside the sink is there.
         self._is_new = not claim.checkpoint.spans.spans
         self._saving = asyncio.Lock()
         self._in_flight: dict[int, InFlight] = {}
+        # What was answered before is of an earlier process; by the broker's clock.
+        self._since = datetime.min.replace(tzinfo=UTC)
         # Results of windows that an earlier process sent and this one has not read yet.
         self._early: dict[int, dict[str, Msg]] = {}
         self._model, self._job = crew.work.card.model, crew.work.job
@@ -130,43 +137,57 @@ class ShardRun:
             on_read: called once all of it is read, so that the next shard may begin while the last windows run.
 
         Raises:
+            ShardLost: another process has it now.
             BulkError: it cannot go on.
         """
-        await self._purge()
-        if self._is_new:
-            self._checkpoint = await self._crew.sink.write(self._written_down)
         try:
             async with asyncio.TaskGroup() as helpers:
-                helping = [
-                    helpers.create_task(self._claim.keep()),
-                    helpers.create_task(self._results.run(self._take)),
-                    helpers.create_task(self._stalled.run(self._publish_again)),
-                ]
+                helping = [helpers.create_task(self._claim.keep())]
+                await self._prepare()
+                helping.append(helpers.create_task(self._results.run(self._take)))
+                helping.append(helpers.create_task(self._stalled.run(self._publish_again)))
                 async with asyncio.TaskGroup() as self._tasks:
                     await self._read_windows()
                     on_read()
                 for helper in helping:
                     helper.cancel()
         except BaseException:
-            # Whoever goes on with the shard does the same; until then workers need not compute for nobody.
-            with contextlib.suppress(NatsError, TimeoutError):
-                await api(self._crew.nats, self._purge_call, {"filter": self._subject})
+            await self._leave()
             raise
         await self._claim.save(replace(self._checkpoint, is_done=True))
         await self._results.close()
 
-    async def _purge(self) -> None:
-        """What an earlier process left in the queue goes: it would run beside what this one publishes."""
+    async def _prepare(self) -> None:
+        """Find out where it stands."""
         pauses = Pauses()
         while True:
             await self._crew.control.may_go()
             try:
-                await api(self._crew.nats, self._purge_call, {"filter": self._subject})
+                # What an earlier process left in the queue would run beside what this one publishes.
+                await self._purge()
+                self._since = await self._now()
+                break
             except (NatsError, TimeoutError) as error:
-                logger.info("the batch queue does not answer yet: %r", error)
+                logger.info("the broker does not answer yet: %r", error)
                 await asyncio.sleep(pauses.take_s())
-            else:
-                return
+        if self._is_new:
+            self._checkpoint = await self._crew.sink.write(self._written_down)
+
+    async def _leave(self) -> None:
+        """Workers need not compute for nobody. Whoever goes on with the shard would do the same."""
+        if self._claim.is_lost:
+            return  # the queue has what its new owner published
+        with contextlib.suppress(NatsError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                await self._purge()
+
+    async def _purge(self) -> None:
+        await api(self._crew.nats, self._purge_call, {"filter": self._subject})
+
+    async def _now(self) -> datetime:
+        """The time by the clock that stamps results."""
+        info = await api(self._crew.nats, f"STREAM.INFO.{topology.RESULTS_STREAM}")
+        return self._since if info is None else datetime.fromisoformat(info["ts"])
 
     def _written_down(self) -> Checkpoint:
         """How far the shard is by the ledger. On the sink's thread."""
@@ -183,12 +204,18 @@ class ShardRun:
         while True:
             await crew.control.may_go()
             await crew.permits.acquire()
-            window = await asyncio.to_thread(next, windows, None)
-            if window is None:
-                crew.permits.release()
-                return
-            crew.progress.rows_read += len(window.ids)
-            self._tasks.create_task(self._bring_home(window))
+            task: asyncio.Task[None] | None = None
+            try:
+                window = await asyncio.to_thread(next, windows, None)
+                if window is None:
+                    return
+                crew.progress.rows_read += len(window.ids)
+                task = self._tasks.create_task(self._bring_home(window))
+                # Not by the task itself: one that is cancelled before it begins never gets that far.
+                task.add_done_callback(lambda _: crew.permits.release())
+            finally:
+                if task is None:
+                    crew.permits.release()
 
     # -- one window
 
@@ -202,17 +229,26 @@ class ShardRun:
             flight = self._in_flight[window.index] = InFlight(assembly)
             for message in self._early.pop(window.index, {}).values():
                 self._take(message)
-            await self._publish(flight, list(assembly.outstanding.values()))
-            flight.is_sent = True
-            if assembly.outstanding:
-                await flight.done.wait()
-            if flight.failure is not None:
-                raise flight.failure
+            flight.to_send = list(assembly.outstanding.values())
+            await self._collect(flight)
             await self._settle(flight)
         finally:
             self._in_flight.pop(window.index, None)
             crew.progress.windows_in_flight -= 1
-            crew.permits.release()
+
+    async def _collect(self, flight: InFlight) -> None:
+        """Publish, and wait until all of it is answered; some of it may have to be sent again."""
+        while flight.assembly.outstanding:
+            flight.moved.clear()
+            flight.is_sent = False
+            while flight.to_send:
+                chunks, flight.to_send = flight.to_send, []
+                await self._publish(flight, chunks)
+            flight.is_sent = True
+            if flight.failure is None and flight.assembly.outstanding:
+                await flight.moved.wait()
+            if flight.failure is not None:
+                raise flight.failure
 
     async def _publish(self, flight: InFlight, chunks: Sequence[BulkChunk]) -> None:
         await self._crew.publisher.publish([self._message(flight, chunk) for chunk in chunks])
@@ -223,7 +259,8 @@ class ShardRun:
             reply_to=subjects.results(self._job, self._claim.shard),
             tokens=chunk.num_tokens,
             tenant=self._job,
-            msg_id=f"{chunk.id}-{self._run}-{copy}",
+            # What an earlier owner published was purged, and must not keep the broker from taking it again.
+            msg_id=f"{chunk.id}-{self._claim.token}-{copy}",
         )
         return Message(self._subject, chunk.body, envelope.to_headers())
 
@@ -240,22 +277,29 @@ class ShardRun:
 
     # -- collect
 
-    def _take(self, message: Msg) -> None:
-        """A result came: perhaps of a window that is done, or not read yet."""
+    def _take(self, message: Msg) -> bool:
+        """A result came: perhaps of a window that is done, or not read yet. Whether it is of no use to anybody."""
         try:
             reply = decode_reply(message.data)
         except DecodeError as error:
             logger.warning("a result cannot be read, so its chunk is sent again when nothing else comes: %s", error)
-            self._tasks.create_task(self._results.ack([message.reply]))
-            return
+            return True
         index = window_of(reply.id)
         if index is None or self._checkpoint.spans.end_of(index) is not None:
-            self._tasks.create_task(self._results.ack([message.reply]))
-            return
+            return True
+        # What an earlier process was refused may since have been mended, and is sent again in any case.
+        if isinstance(reply, ErrorReply) and message.metadata.timestamp < self._since:
+            return True
         flight = self._in_flight.get(index)
-        if flight is None:
+        if flight is not None:
+            self._take_in(flight, reply, message)
+        # Of an earlier process that had more windows in flight, only so many: the others are sent again.
+        elif index in self._early or len(self._early) < self._crew.max_windows:
             self._early.setdefault(index, {})[reply.id] = message
-            return
+        return False
+
+    def _take_in(self, flight: InFlight, reply: Reply | ErrorReply, message: Msg) -> None:
+        """A result came of a window that is on its way."""
         flight.acks.add(message.reply)
         if reply.id in flight.assembly.outstanding:  # a copy is no sign that more will come
             self._stalled.heard()
@@ -264,20 +308,20 @@ class ShardRun:
             again = flight.assembly.take(reply)
         except BulkError as error:
             flight.failure = error
-            flight.done.set()
+            flight.moved.set()
             return
         self._crew.progress.tokens_done += flight.assembly.num_tokens - before
-        if again:
-            self._crew.progress.retries += len(again)
-            self._tasks.create_task(self._publish(flight, again))
-        if not flight.assembly.outstanding:
-            flight.done.set()
+        self._crew.progress.retries += len(again)
+        flight.to_send += again
+        if again or not flight.assembly.outstanding:
+            flight.moved.set()
 
     # -- write, remember, ack
 
     async def _settle(self, flight: InFlight) -> None:
         """In this order: what is remembered must be in the sink, and what is acked must be remembered."""
         crew, assembly = self._crew, flight.assembly
+        await self._claim.confirm()  # what its new owner has written must not be written over
         record = await crew.sink.write(partial(_keep, crew, assembly))
         tally = replace(tally_of(record), retried=assembly.num_retried)
         async with self._saving:

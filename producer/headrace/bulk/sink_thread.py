@@ -66,5 +66,9 @@ class SinkThread:
 
     async def close(self) -> None:
         """Close the sink, and end the thread."""
-        await self.run(self.sink.close)
-        self._thread.shutdown(wait=False)
+        try:
+            await self.run(self.sink.close)
+        except SinkError as error:
+            logger.warning("the sink could not be closed, which loses nothing: %s", error)
+        finally:
+            self._thread.shutdown(wait=False)

@@ -23,6 +23,7 @@ from headrace.errors import InputError
 
 _VECTORS, _JOB, _READING = "Vectors", "Job", "Reading"
 _SOME_FAILED, _INTERRUPTED = 3, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
@@ -169,10 +170,17 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     counters = Progress()
 
     async def both() -> Summary:
+        def stop() -> None:
+            working.cancel()
+            # The second one ends it at once, by which nothing is lost either: a database may keep the first waiting.
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_DFL)
+
         working = asyncio.ensure_future(run(corpus, sink, job=name, url=nats, settings=settings, progress=counters))
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, working.cancel)
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, stop)
         showing = asyncio.create_task(show(counters, cast("How", progress), sys.stderr))
         try:
             return await working

@@ -262,7 +262,7 @@ async def test_many_processes_of_which_some_die_do_every_shard_and_never_two_the
                 saves += 1
 
     async with connections(nats_server.url, 5) as all_, asyncio.timeout(60):
-        await Jobs(all_[0]).begin(job())
+        await Jobs(all_[0]).begin(job(num_shards=num_shards))
         await asyncio.gather(*map(live, all_))
         records = await Jobs(all_[0]).shards("nightly")
     assert sorted(records) == [*range(num_shards)]

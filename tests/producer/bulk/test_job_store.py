@@ -71,7 +71,7 @@ async def test_many_processes_that_begin_one_job_at_once_have_the_same(nats_serv
 
 async def test_another_job_of_the_same_name_is_refused_and_left_alone(two: tuple[Jobs, Jobs]) -> None:
     await two[0].begin(job())
-    with pytest.raises(JobConflict, match=r"corpus is 'c0ffee', this command has 'other'.*job rm nightly"):
+    with pytest.raises(JobConflict, match=r"corpus is 'c0ffee', this command has 'other'.*job cancel nightly"):
         await two[1].begin(job(corpus="other"))
     assert await two[0].get("nightly") == job()
 

@@ -20,7 +20,7 @@ from headrace.bulk.jobs.process import is_gone
 from headrace.bulk.jobs.record import Checkpoint, JobRecord, Owner, ShardRecord
 from headrace.bulk.jobs.store import Jobs, shard_key
 from headrace.bulk.jobs.watch import Watch, watching
-from headrace.errors import JobConflict
+from headrace.errors import JobConflict, ShardLost
 
 logger = logging.getLogger(__name__)
 
@@ -47,23 +47,47 @@ class Claim:
         self._lease_s = lease_s
         self._writing = asyncio.Lock()
         self._is_lost = False
+        self._seen_s = asyncio.get_running_loop().time()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is known to be no longer this process's."""
+        return self._is_lost
+
+    @property
+    def token(self) -> str:
+        """What no other claim of any shard of the job has, nor an earlier one of this process."""
+        return f"{_claim(self._record)[0]}.{self._record.term}"
 
     async def keep(self) -> None:
         """Renew the lease until cancelled.
 
         Raises:
-            JobConflict: another process has taken the shard over, or the job was removed.
+            ShardLost: another process has taken the shard over, or the job was removed.
         """
         while True:
             await asyncio.sleep(self._lease_s / _BEATS)
-            async with self._writing:
-                await self._write(replace(self._record, beat=self._record.beat + 1))
+            await self._beat()
+
+    async def confirm(self) -> None:
+        """See that it is still this process's, which may have stood still for longer than its lease.
+
+        Raises:
+            ShardLost: another process has taken the shard over, or the job was removed.
+        """
+        # As long as beats come on time nobody can have taken it.
+        if asyncio.get_running_loop().time() > self._seen_s + self._lease_s / 2:
+            await self._beat()
+
+    async def _beat(self) -> None:
+        async with self._writing:
+            await self._write(replace(self._record, beat=self._record.beat + 1))
 
     async def save(self, checkpoint: Checkpoint) -> None:
         """Remember how far the shard is. Once this returns, whoever goes on with the shard goes on from there.
 
         Raises:
-            JobConflict: another process has taken the shard over, or the job was removed.
+            ShardLost: another process has taken the shard over, or the job was removed.
         """
         async with self._writing:
             await self._write(replace(self._record, beat=self._record.beat + 1, checkpoint=checkpoint))
@@ -71,20 +95,21 @@ class Claim:
     async def release(self) -> None:
         """Give it up, so that another process may take it at once; nothing happens if it was lost."""
         async with self._writing:
-            with contextlib.suppress(JobConflict):
+            with contextlib.suppress(ShardLost):
                 await self._write(replace(self._record, owner=None))
             self._is_lost = True
 
     async def _write(self, record: ShardRecord) -> None:
         while not self._is_lost:
+            sent_s = asyncio.get_running_loop().time()
             try:
                 self._revision = await self._bucket.put(self._key, record.to_json(), self._revision)
             except Moved:
                 await self._look()
             else:
-                self._record = record
+                self._record, self._seen_s = record, sent_s
                 return
-        raise JobConflict(
+        raise ShardLost(
             f"shard {self.shard} was taken over by another process, which saw no sign of this one for {self._lease_s:g}"
             " s, or its job was removed: what this process has written stays, and nothing is lost"
         )

@@ -12,6 +12,7 @@ from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.jobs.bucket import patiently
+from headrace.bulk.results import consumers
 
 
 async def purge(nats: NatsClient, job: str, model: str | None) -> None:
@@ -33,7 +34,13 @@ async def purge(nats: NatsClient, job: str, model: str | None) -> None:
             waiting = {subjects.batch_stream(model): subjects.batch_of_job(model, job), **waiting}
     for stream, those in waiting.items():
         await patiently(nats, partial(_purge, nats, stream, those))
+    await patiently(nats, partial(_delete_consumers, nats, job))
 
 
 async def _purge(nats: NatsClient, stream: str, those: str) -> None:
     await api(nats, f"STREAM.PURGE.{stream}", {"filter": those})
+
+
+async def _delete_consumers(nats: NatsClient, job: str) -> None:
+    for name in await consumers(nats, job):
+        await api(nats, f"CONSUMER.DELETE.{topology.RESULTS_STREAM}.{name}")

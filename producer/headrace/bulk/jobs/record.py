@@ -18,6 +18,10 @@ Option: TypeAlias = str | int | bool | None
 
 FINISHED: frozenset[State] = frozenset({"cancelled", "done", "failed"})
 
+# The option that says whether the sink had rows when the job began, which may be unchanged. Whoever begins it decides:
+# later on the sink has what the job itself has written.
+LOOKS_UP = "looks_up"
+
 _VERSION = 1
 _STATES: frozenset[str] = frozenset(get_args(State))
 
@@ -59,14 +63,17 @@ class JobRecord:
     def differences(self, other: "JobRecord") -> list[str]:
         """What keeps `other` from being the same work as this job: one sentence each, none if it is.
 
-        How the source is spelt may differ: the corpus says whether it is the same.
+        How the source is spelt may differ: the corpus says whether it is the same. So may what was decided by whoever
+        began the job.
         """
+        names = dict.fromkeys((*self.options, *other.options))
+        names.pop(LOOKS_UP, None)
         pairs: list[tuple[str, object, object]] = [
             ("sink", self.sink, other.sink),
             ("corpus", self.corpus, other.corpus),
             ("num_shards", self.num_shards, other.num_shards),
             *((f"cut.{name}", has, getattr(other.cut, name)) for name, has in asdict(self.cut).items()),
-            *((name, self.options.get(name), other.options.get(name)) for name in {**self.options, **other.options}),
+            *((name, self.options.get(name), other.options.get(name)) for name in names),
         ]
         found = [
             f"{name} is {has!r}, this command has {wants!r}"

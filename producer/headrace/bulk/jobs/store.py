@@ -37,14 +37,29 @@ class Jobs:
         self.nats = nats
         self.bucket = Bucket(nats)
 
+    async def check(self, record: JobRecord) -> bool:
+        """See that a job may begin, or be joined.
+
+        Returns:
+            Whether it would be a new one, with nothing of it done.
+
+        Raises:
+            JobConflict: another job of this name is under way; the text says what differs.
+        """
+        entry = await self.bucket.get(_checked(record.name))
+        return entry is None or _is_other(JobRecord.from_json(entry.value), record)
+
     async def begin(self, record: JobRecord) -> JobRecord:
-        """Create a job, or join the one that is there; one that had ended runs again, one that is paused stays paused.
+        """Create a job, or join the one that is there; one that is paused stays paused.
+
+        One that had ended runs again. If it did something else it makes way for this one, and nothing of it is left to
+        whoever works on this one, since a shard's record says of which job it is.
 
         Returns:
             Its record as it now is.
 
         Raises:
-            JobConflict: another job of this name is there; the text says what differs.
+            JobConflict: another job of this name is under way; the text says what differs.
         """
         key = _checked(record.name)
         while True:
@@ -54,14 +69,12 @@ class Jobs:
                 new = record
             else:
                 there = JobRecord.from_json(entry.value)
-                if differing := there.differences(record):
-                    raise JobConflict(
-                        f"job {record.name!r} is there already and does something else: {'; '.join(differing)}. Choose "
-                        f"another --job, or forget that one with `headrace job rm {record.name}`"
-                    )
-                if there.state not in FINISHED:
+                if _is_other(there, record):
+                    new = replace(record, created_ms=max(record.created_ms, there.created_ms + 1))
+                elif there.state not in FINISHED:
                     return there
-                new = replace(there, state="running", reason=None, changed_ms=_now_ms())
+                else:
+                    new = replace(there, state="running", reason=None, changed_ms=_now_ms())
             try:
                 await self.bucket.put(key, new.to_json(), entry)
             except Moved:
@@ -81,18 +94,28 @@ class Jobs:
         found = [_readable(key, entry) for key, entry in sorted((await self._entries("*")).items())]
         return [record for record in found if record is not None]
 
-    async def set_state(self, name: str, state: State, reason: str | None = None) -> JobRecord:
+    async def set_state(
+        self, name: str, state: State, reason: str | None = None, *, created_ms: int | None = None
+    ) -> JobRecord:
         """Say that a job should run, pause or end, or that it has ended.
+
+        Args:
+            name: of the job.
+            state: which it should have.
+            reason: why, for people.
+            created_ms: of the job that is meant; None takes whichever has the name.
 
         Returns:
             Its record as it now is; as it was if it was in that state already.
 
         Raises:
             InputError: there is no such job.
-            JobConflict: it has ended, so nothing but beginning it again changes that.
+            JobConflict: it has ended, so nothing but beginning it again changes that; or another has taken its name.
         """
         while True:
             there, entry = await self._found(name)
+            if created_ms not in {None, there.created_ms}:
+                raise JobConflict(f"job {name!r} has ended, and another has taken its name")
             if there.state == state:
                 return there
             if there.state in FINISHED:
@@ -113,10 +136,16 @@ class Jobs:
 
         Raises:
             InputError: there is no such job.
+            JobConflict: somebody removes all jobs meanwhile.
         """
         record = await self.get(name)
-        async with watching(self.nats, name) as watch:
-            yield JobWatch(watch, record)
+        try:
+            async with watching(self.nats, name) as watch:
+                yield JobWatch(watch, record)
+        except BucketNotFoundError:
+            raise JobConflict(
+                f"the KV bucket hr_jobs was deleted, and job {name!r} with it: run the command again to begin it anew"
+            ) from None
 
     async def shards(self, name: str) -> dict[int, ShardRecord]:
         """The records of a job's shards, by number; none of a shard that nobody has begun.
@@ -239,6 +268,21 @@ def _checked(name: str) -> str:
         return subjects.token(name, "job")
     except InvalidName as error:
         raise InputError(str(error)) from None
+
+
+def _is_other(there: JobRecord, wanted: JobRecord) -> bool:
+    """Whether a job does something else than is wanted, and has ended.
+
+    Raises:
+        JobConflict: it has not.
+    """
+    differing = there.differences(wanted)
+    if differing and there.state not in FINISHED:
+        raise JobConflict(
+            f"job {wanted.name!r} is under way and does something else: {'; '.join(differing)}. Choose another --job, "
+            f"or end that one with `headrace job cancel {wanted.name}`"
+        )
+    return bool(differing)
 
 
 def _no_such_job(name: str) -> InputError:

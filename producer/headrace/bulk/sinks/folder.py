@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from headrace.bulk.card import Card
+from headrace.bulk.file_lock import locked
 from headrace.bulk.rows import Id
 from headrace.bulk.whole_file import UNFINISHED, refusal, sync_folder, whole_file, with_no_error_remove
 from headrace.errors import SinkError, SinkRefused
@@ -105,21 +106,7 @@ class Folder:
         Raises:
             SinkError: the folder cannot be written to.
         """
-        try:
-            import fcntl  # noqa: PLC0415 - not on Windows
-        except ImportError:
-            yield
-            return
-        try:
-            lock = (self.place / _LOCK).open("wb")
-        except OSError as error:
-            raise refusal(self.place / _LOCK, error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError:
-                yield
-                return
+        with locked(self.place / _LOCK):
             yield
 
     @property
