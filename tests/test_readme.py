@@ -1,6 +1,8 @@
 """The examples in the guides run as they stand."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,17 +11,25 @@ from pathlib import Path
 import pytest
 
 from .gateway.running import gateway
+from .guide_desk import GuideDesk
+from .producer.bulk.postgres import serving
 
 ROOT = Path(__file__).parents[1]
 GUIDES = ["README.md", "producer/README.md", "engine/README.md"]
 
 
-def examples() -> list[tuple[str, str]]:
+def examples(language: str) -> list[tuple[str, str]]:
     return [
         (guide, code)
         for guide in GUIDES
-        for code in re.findall(r"```python\n(.*?)```", (ROOT / guide).read_text("utf-8"), re.DOTALL)
+        for code in re.findall(rf"```{language}\n(.*?)```", (ROOT / guide).read_text("utf-8"), re.DOTALL)
     ]
+
+
+def named(value: str) -> str:
+    """A guide's name, or the line of an example that tells it from others."""
+    telling = re.search(r"^(?:headrace|class|async def|with|def) .*", value, re.MULTILINE)
+    return value if value in GUIDES or telling is None else telling[0]
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +39,40 @@ def http(fleet: str) -> Iterator[str]:
         yield running.url
 
 
-@pytest.mark.parametrize(("guide", "code"), examples(), ids=lambda value: value if len(value) < 30 else "code")
-def test_an_example_runs_as_it_stands(guide: str, code: str, fleet: str, http: str) -> None:
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """URL of a real Postgres with pgvector."""
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> GuideDesk:
+    """A folder with what the examples say is there."""
+    return GuideDesk(tmp_path)
+
+
+@pytest.mark.parametrize(("guide", "code"), examples("python"), ids=named)
+def test_an_example_runs_as_it_stands(guide: str, code: str, fleet: str, http: str, desk: GuideDesk) -> None:
     code = code.replace("nats://127.0.0.1:4222", fleet).replace("http://127.0.0.1:8080", http)
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], cwd=desk.folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{guide}: {ended.stderr}"
+
+
+@pytest.mark.parametrize(("guide", "code"), examples("sh"), ids=named)
+def test_a_command_runs_as_it_stands(guide: str, code: str, fleet: str, database: str, desk: GuideDesk) -> None:
+    desk.lay_out_broker(fleet)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HEADRACE_NATS": fleet, "DATABASE_URL": database}
+    ended = subprocess.run(
+        [shutil.which("bash") or "bash", "-euo", "pipefail", "-c", code],
+        cwd=desk.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{guide}: {ended.stdout}{ended.stderr}"
 
 
 @pytest.mark.parametrize("path", [p for p in ROOT.rglob("*.md") if ".venv" not in p.parts], ids=lambda p: p.name)
