@@ -20,7 +20,17 @@ from headrace.bulk.sources.open_source import open_source
 from headrace.bulk.summary import Summary
 from headrace.bulk.tolerance import Tolerance
 from headrace.bulk.verify import Verdict, verify
-from headrace.errors import BulkError, CardMismatch, JobConflict, JobFailed, SinkError, SinkRefused, SourceError
+from headrace.errors import (
+    BulkError,
+    CardMismatch,
+    JobConflict,
+    JobEnded,
+    JobFailed,
+    ShardLost,
+    SinkError,
+    SinkRefused,
+    SourceError,
+)
 
 __all__ = [
     "MAX_ROWS",
@@ -30,6 +40,7 @@ __all__ = [
     "Cut",
     "Id",
     "JobConflict",
+    "JobEnded",
     "JobFailed",
     "Part",
     "Problem",
@@ -37,6 +48,7 @@ __all__ = [
     "Rows",
     "Settings",
     "Shard",
+    "ShardLost",
     "Sink",
     "SinkError",
     "SinkRefused",
