@@ -46,8 +46,9 @@ def audit(
 
 def told(verdict: "Verdict") -> str:
     """What it comes to, in one sentence."""
-    if not verdict.is_good:
-        return f"not right: {', '.join(verdict.windows[:5]) or 'not all windows are done'}; see the counts"
     extra = f"; the sink has {verdict.extra:,} rows more, doubled or of an older corpus" if verdict.extra else ""
+    if not verdict.is_good:
+        where = f" in {', '.join(verdict.windows[:5])}" if verdict.windows else ""
+        return f"not right{where}: see the counts{extra}"
     failed = f", {verdict.failed:,} failed and are in the errors file" if verdict.failed else ""
     return f"right: {verdict.right:,} rows are in the sink{failed}{extra}"
