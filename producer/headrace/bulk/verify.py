@@ -39,7 +39,7 @@ class Verdict:
         rows: of the corpus.
         right: in the sink, with the hash of their text.
         failed: in the errors file, and rightly not in the sink.
-        missing: in neither.
+        missing: in neither; rows without a text, too, have to be in the errors file.
         stale: in the sink with another text.
         damaged: of windows whose vectors are not those that were written.
         not_done: of windows that the job has not done yet.
@@ -158,7 +158,8 @@ def compare(window: Window, stored: Mapping[Id, Stored], failed: Collection[int]
     """
     problems = find_problems(window)
     wanted = [place for place in range(len(window.ids)) if place not in problems and place not in failed]
-    verdict = Verdict(rows=len(window.ids), failed=len(window.ids) - len(wanted))
+    unlisted = sum(place not in failed for place in problems)
+    verdict = Verdict(rows=len(window.ids), failed=len(window.ids) - len(wanted) - unlisted, missing=unlisted)
     for place in wanted:
         has, text = stored.get(window.ids[place]), window.texts[place]
         if has is None:
