@@ -5,7 +5,9 @@ that the client imports none of them. Exit codes: 0 done, 1 failed, 2 wrong usag
 or score, 130 interrupted.
 """
 
+import inspect
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 
 import typer
@@ -18,8 +20,9 @@ from headrace.commands.job import job
 from headrace.commands.models import models
 from headrace.commands.reindex import reindex
 from headrace.commands.score import score
+from headrace.commands.telling import exit_code
 from headrace.commands.up import up
-from headrace.errors import HeadraceError, InputError
+from headrace.errors import HeadraceError
 
 
 def build() -> typer.Typer:
@@ -32,7 +35,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for command in (up, embed, score, reindex, models, gateway, demo):
-        app.command()(command)
+        app.command(help=_flowing(command))(command)
     for name, group in (("job", job), ("dead", dead)):
         app.add_typer(group, name=name)
     for entry in entry_points(group="headrace.commands"):
@@ -44,10 +47,16 @@ def build() -> typer.Typer:
     return app
 
 
+def _flowing(command: Callable[..., object]) -> str:
+    """A command's help, for terminals of any width: line ends of the source are not those of a paragraph."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(each.split("\n")) for each in paragraphs)
+
+
 def main() -> None:
     """Run the command line and exit."""
     try:
         build()()
     except HeadraceError as error:
         typer.secho(f"headrace: {error}", err=True, fg="red")
-        sys.exit(2 if isinstance(error, InputError) else 1)
+        sys.exit(exit_code(error))

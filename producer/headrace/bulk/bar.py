@@ -13,9 +13,21 @@ from rich.text import Text
 
 from headrace.bulk.progress import Snapshot
 
+# Below this the bar says less than the letters that would have to go for it.
+_LEAST_BAR = 8
+# Workers answer within seconds, whatever the model: after this something is amiss.
+_SILENT_S = 30
+
 
 class _Terminal(Console):
-    """A console that says so when nobody reads it any more, where rich would end the process."""
+    """A console that says so when nobody reads it any more, where rich would end the process.
+
+    Its cursor stays: whoever kills the process has it back.
+    """
+
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002 - rich's signature
+        """Called when the drawing begins and ends."""
+        return False
 
     def on_broken_pipe(self) -> NoReturn:
         """Called while the error is handled."""
@@ -43,24 +55,28 @@ class Bar:
         """
         if not self._live.is_started:
             self._live.start()
-        self._live.update(_picture(snapshot), refresh=True)
+        self._live.update(_picture(snapshot, self._live.console.width), refresh=True)
 
     def close(self) -> None:
         """Leave the terminal as it was, below the last drawing."""
         self._live.stop()
 
 
-def _picture(snapshot: Snapshot) -> Group:
+def _picture(snapshot: Snapshot, width: int) -> Group:
+    below = Text(how_it_goes(snapshot), style="dim", no_wrap=True, overflow="ellipsis")
+    said = how_far(snapshot)
+    if len(snapshot.stage) + len(said) + _LEAST_BAR + 2 > width:
+        return Group(Text(f"{snapshot.stage} · {said}", no_wrap=True, overflow="ellipsis"), below)
     total = snapshot.total_rows
     completed = snapshot.rows_done if total is None else min(snapshot.rows_done, total)
     # Without a total it pulses; over nothing it is full.
     bar = ProgressBar(total=total or (None if total is None else 1), completed=completed if total else 1)
     row = Table.grid(padding=(0, 1), expand=True)
     row.add_column(no_wrap=True)
-    row.add_column(ratio=1, min_width=8)
+    row.add_column(ratio=1, min_width=_LEAST_BAR)
     row.add_column(no_wrap=True)
-    row.add_row(snapshot.stage, bar, how_far(snapshot))
-    return Group(row, Text(how_it_goes(snapshot), style="dim", no_wrap=True, overflow="ellipsis"))
+    row.add_row(snapshot.stage, bar, said)
+    return Group(row, below)
 
 
 def how_far(snapshot: Snapshot) -> str:
@@ -88,9 +104,12 @@ def how_it_goes(snapshot: Snapshot) -> str:
         (snapshot.rows_failed, "row failed", "rows failed"),
         (snapshot.processes if snapshot.processes > 1 else 0, "process", "processes"),
     )
-    return " · ".join(
+    said = [
         f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count or many == "chunks queued"
-    )
+    ]
+    if snapshot.silent_s >= _SILENT_S:
+        said.insert(0, f"no answer for {duration(snapshot.silent_s)}: does a worker run?")
+    return " · ".join(said)
 
 
 def duration(seconds: float) -> str:

@@ -91,6 +91,11 @@ class Ledger:
         self._errors = folder / "errors"
         self._job = folder / "job.json"
 
+    @property
+    def errors_folder(self) -> Path:
+        """Where the rows that failed are, a file a window."""
+        return self._errors
+
     def job(self) -> bytes | None:
         """What was kept of the job; None if nothing was.
 

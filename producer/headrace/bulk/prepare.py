@@ -24,7 +24,6 @@ class Work:
 
     Attributes:
         job: its name.
-        job_ms: when it was created, which tells it from earlier ones of its name.
         model: that embeds.
         options: what is done to the rows.
         prompt: text to put before each text.
@@ -35,7 +34,6 @@ class Work:
     """
 
     job: str
-    job_ms: int
     model: Model
     options: Options
     prompt: str
@@ -62,5 +60,4 @@ def prepare(window: Window, stored: Mapping[Id, Stored], work: Work) -> Assembly
         if length > spec.max_length and not work.truncate
     }
     tokens = Tokens(tokenized.sequences, tokenized.skip, too_long)
-    chunker = Chunker(f"{work.job}.{work.job_ms}.{window.shard}", work.job, spec, work.options)
-    return Assembly(sifted, tokens, chunker, work.card)
+    return Assembly(sifted, tokens, Chunker(work.job, window.shard, spec, work.options), work.card)

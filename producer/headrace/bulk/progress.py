@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from headrace.bulk.rate import Rate
 
-Stage: TypeAlias = Literal["starting", "running", "paused", "done", "cancelled", "failed"]
+Stage: TypeAlias = Literal["starting", "running", "paused", "stopped", "done", "cancelled", "failed"]
 
 # Tokens come chunk by chunk. Rows come by the window, and the time that is left should not jump with each of them.
 _TOKENS_S, _ROWS_S = 10.0, 600.0
@@ -33,6 +33,7 @@ class Snapshot:
         windows_in_flight: of this process.
         retries: of this process: chunks that were sent again, writes that were tried again.
         processes: that work on the job, this one included.
+        silent_s: for how long nothing was answered to this process though chunks of the job wait in the broker.
         elapsed_s: since this process's first snapshot.
     """
 
@@ -50,6 +51,7 @@ class Snapshot:
     windows_in_flight: int
     retries: int
     processes: int
+    silent_s: float
     elapsed_s: float
 
 
@@ -57,8 +59,8 @@ class Progress:
     """The counters of one process, which whoever does the work raises as it goes. Used on one thread.
 
     Attributes:
-        stage: of the job. Rates and the time that is left are of the time spent `running`; all that was done before
-            goes into rows_elsewhere before that.
+        stage: of the job, or `stopped` where this process has ended before it. Rates and the time that is left are of
+            the time spent `running`; all that was done before goes into rows_elsewhere before that.
         total_rows: of the whole corpus; None where nobody knows.
         rows_elsewhere: done by earlier runs and, as far as is known, by other processes.
         rows_read: by this process in this run.
@@ -86,6 +88,7 @@ class Progress:
         self.retries = 0
         self.processes = 1
         self._began_s: float | None = None
+        self._heard_s, self._heard = 0.0, -1
         self._tokens, self._rows = Rate(_TOKENS_S), Rate(_ROWS_S)
 
     def snapshot(self, now_s: float) -> Snapshot:
@@ -114,6 +117,7 @@ class Progress:
             windows_in_flight=self.windows_in_flight,
             retries=self.retries,
             processes=self.processes,
+            silent_s=self._silent_s(now_s),
             elapsed_s=now_s - self._began_s,
         )
 
@@ -124,6 +128,11 @@ class Progress:
         elif self.stage == "running":
             self._tokens.add(now_s, self.tokens_done)
             self._rows.add(now_s, rows_done)
+
+    def _silent_s(self, now_s: float) -> float:
+        if self.stage != "running" or not self.chunks_queued or self._heard != self.tokens_done:
+            self._heard_s, self._heard = now_s, self.tokens_done
+        return now_s - self._heard_s
 
     def _eta_s(self, rows_done: int, rows_per_s: float | None) -> float | None:
         if self.stage != "running" or self.total_rows is None or not rows_per_s or rows_per_s < 0:

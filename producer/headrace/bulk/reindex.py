@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from headrace_contracts import Options, subjects
@@ -27,7 +26,6 @@ from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger
-from headrace.bulk.one_corpus import take_folder
 from headrace.bulk.overview import Overview
 from headrace.bulk.parts import Parts
 from headrace.bulk.prepare import Work
@@ -40,6 +38,7 @@ from headrace.bulk.sink import Sink
 from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Shard, Source
 from headrace.bulk.summary import Summary
+from headrace.bulk.tolerance import Tolerance
 from headrace.catalogue import Catalogue
 from headrace.errors import HeadraceError, JobConflict, JobEnded, JobFailed, ShardLost
 from headrace.published import Model, Published
@@ -148,18 +147,17 @@ class _Bulk:
         """Join, claim, run each shard, finish."""
         begun = await self._begin()
         await self.publisher.open()
-        overview = Overview(self.nats, self.jobs, self.job, begun.work.card.model, self.progress, self.me)
-        await overview.look()  # what earlier runs did must not look like the speed of this one
         async with self.jobs.watch(self.job) as watched:
             control = Control(watched, self.progress)
             crew = self._crew(begun, control)
+            overview = Overview(self.nats, self.jobs, self.job, begun.work.card.model, self.progress, self.me)
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(control.run()), tasks.create_task(overview.run())]
                 await self._run_shards(crew, begun.record)
                 summary = await self._finish(begun, await overview.look())
                 for helper in helpers:
                     helper.cancel()
-        self.progress.stage = "done"
+        self.progress.stage, self.progress.chunks_queued = "done", 0
         return summary
 
     async def give_up(self, error: BaseException) -> None:
@@ -188,9 +186,6 @@ class _Bulk:
         is_new = await self.jobs.check(wanted)
         rows = wanted.cut.rows if wanted.num_rows is None else min(wanted.cut.rows, wanted.num_rows)
         await room.check_results(self.nats, work.card, rows)
-        if is_new and sink.place is not None and sink.is_one_corpus:
-            taking = partial(take_folder, sink.place, wanted.source, wanted.sink, replace=settings.replace)
-            await self.sink.write(taking)
         await self.sink.run(lambda: sink.open(work.card, replace=settings.replace))
         has_rows = is_new and settings.skip_unchanged and await self.sink.write(sink.count) > 0
         wanted = replace(wanted, options={**wanted.options, LOOKS_UP: has_rows})
@@ -201,7 +196,6 @@ class _Bulk:
         await self.sink.write(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
         looks_up = settings.trusts_sink and bool(record.options[LOOKS_UP])
-        work = replace(work, job_ms=record.created_ms)
         return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
 
     async def _check_not_emptied(self, record: JobRecord) -> None:
@@ -220,7 +214,6 @@ class _Bulk:
         prompt = options.prompt(model.spec)
         return Work(
             job=self.job,
-            job_ms=0,
             model=model,
             options=wanted,
             prompt=prompt,
@@ -271,29 +264,22 @@ class _Bulk:
             max_windows=self.settings.in_flight,
             control=control,
             progress=self.progress,
-            tolerance=self.settings.tolerance,
+            tolerance=self._tolerance(begun.ledger),
             looks_up=begun.looks_up,
         )
 
     async def _run_shards(self, crew: Crew, record: JobRecord) -> None:
         """One shard after the other; the next one begins once the last one is read, while its windows still run."""
         claims = Claims(self.jobs, self.job, record.num_shards, self.me, self.settings.lease_s)
-        failed: list[Claim] = []
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                while (claim := await claims.next()) is not None:
-                    is_read = asyncio.Event()
-                    tasks.create_task(self._run_shard(crew, claim, is_read, failed))
-                    await is_read.wait()
-        finally:
-            # Only now: above, this process would take a shard again that has just failed here.
-            for claim in failed:
-                await _let_go(claim)
+        async with asyncio.TaskGroup() as tasks:
+            while (claim := await claims.next()) is not None:
+                is_read = asyncio.Event()
+                tasks.create_task(self._run_shard(crew, claim, is_read))
+                await is_read.wait()
 
-    async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event, failed: list[Claim]) -> None:
+    async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event) -> None:
         results = Results(self.nats, self.link, self.job, claim.shard)
         self.results.add(results)
-        failed.append(claim)
         try:
             await ShardRun(crew, claim, results).run(is_read.set)
         except* ShardLost:
@@ -301,20 +287,22 @@ class _Bulk:
             logger.warning("shard %d was taken over by another process, or the job was removed", claim.shard)
         finally:
             self.results.discard(results)
+            await _let_go(claim)
             is_read.set()
-        failed.remove(claim)
-        await _let_go(claim)
 
     def _on_up(self) -> None:
         """The connection was made anew: what was on its way here is lost."""
         for results in self.results:
             results.renew()
 
+    def _tolerance(self, ledger: Ledger) -> Tolerance:
+        return replace(self.settings.tolerance, where=str(ledger.errors_folder))
+
     # -- finish
 
     async def _finish(self, begun: _Begun, tally: Tally) -> Summary:
         """All shards are done, of all processes. Each of them comes here, one after the other; the first does it."""
-        self.settings.tolerance.check(tally.failed, tally.rows, is_all=True)
+        self._tolerance(begun.ledger).check(tally.failed, tally.rows, is_all=True)
         errors = None
         claims = Claims(self.jobs, self.job, 1, self.me, self.settings.lease_s, first_shard=begun.record.num_shards)
         is_over = False

@@ -16,10 +16,12 @@ class Tolerance:
     Attributes:
         share: of the rows of a process, once it has seen a thousand.
         rows: that a process may see fail; None for any number.
+        where: people find which rows failed, and why.
     """
 
     share: float = 1.0
     rows: int | None = None
+    where: str = "the errors file"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -51,11 +53,12 @@ class Tolerance:
             JobFailed: more did.
         """
         if self.rows is not None and failed > self.rows:
-            raise JobFailed(f"{failed:,} of {rows:,} rows have failed, more than --max-errors {self.rows:,}: {_ADVICE}")
+            raise self._failed(failed, rows, f"{self.rows:,}")
         if (is_all or rows >= _LEAST_ROWS) and failed > self.share * rows:
-            raise JobFailed(
-                f"{failed:,} of {rows:,} rows have failed, more than --max-errors {100 * self.share:g}%: {_ADVICE}"
-            )
+            raise self._failed(failed, rows, f"{100 * self.share:g}%")
 
-
-_ADVICE = "see the errors file, mend the rows or allow more, and run the same command again"
+    def _failed(self, failed: int, rows: int, allowed: str) -> JobFailed:
+        return JobFailed(
+            f"{failed:,} of {rows:,} rows have failed, more than --max-errors {allowed}: see {self.where}, mend the "
+            "rows or allow more, and run the same command again"
+        )

@@ -3,52 +3,104 @@
 Knows how a job's record says what to open. Does not know how an audit compares, nor how a job runs.
 """
 
-import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headrace.bulk.jobs.record import JobRecord
-from headrace.errors import InputError
+from headrace.bulk.progress import Progress
+from headrace.bulk.reindex import reindex
+from headrace.bulk.settings import Settings
+from headrace.bulk.show import How
+from headrace.bulk.sink import Sink
+from headrace.bulk.sinks.open_sink import open_sink
+from headrace.bulk.source import Source
+from headrace.bulk.sources.reading import Reading
+from headrace.bulk.verify import Verdict, verify
+from headrace.commands.long_run import long_run
+from headrace.commands.tables import rows_of
+from headrace.errors import SinkError
 
-if TYPE_CHECKING:
-    from headrace.bulk.verify import Verdict
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What is audited.
 
-def audit(
-    record: JobRecord, nats: str, source: str | None, to: str | None, folder: Path | None, *, repair: bool
-) -> "Verdict":
-    """Audit a job; with `repair`, once more after what was wrong has been done again.
-
-    Raises:
-        HeadraceError: see verify and reindex.
+    Attributes:
+        record: of the job.
+        nats: URL of nats-server.
+        source: the corpus, if it is spelt otherwise than the record has it.
+        to: the sink, likewise: with the password that no record keeps.
+        folder: of the job's files, if the sink is no folder.
     """
-    try:
-        from headrace.bulk.reindex import reindex  # noqa: PLC0415 - an extra: the command must be there without it
-        from headrace.bulk.settings import Settings  # noqa: PLC0415
-        from headrace.bulk.sinks.open_sink import open_sink  # noqa: PLC0415
-        from headrace.bulk.sources.reading import Reading  # noqa: PLC0415
-        from headrace.bulk.verify import verify  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        name = (error.name or str(error)).partition(".")[0]
-        raise InputError(f"{name} is not installed: pip install 'headrace[bulk]'") from error
-    corpus, place = Reading.of(record.options).open(source or record.source), to or record.sink
 
-    async def run() -> "Verdict":
-        verdict = await verify(corpus, open_sink(place), job=record.name, url=nats, reopen=repair, folder=folder)
-        if verdict.is_good or not repair:
-            return verdict
-        settings = Settings.of(record, folder=folder)
-        await reindex(corpus, open_sink(place), job=record.name, url=nats, settings=settings)
-        return await verify(corpus, open_sink(place), job=record.name, url=nats, reopen=False, folder=folder)
+    record: JobRecord
+    nats: str
+    source: str | None = None
+    to: str | None = None
+    folder: Path | None = None
 
-    return asyncio.run(run())
+    def look(self, *, reopen: bool) -> Verdict | None:
+        """Compare. None if a signal has ended it.
+
+        Args:
+            reopen: have what is wrong done again by whoever goes on with the job.
+
+        Raises:
+            HeadraceError: see verify.
+        """
+        source, sink = self._source(), self._sink()
+
+        async def compared(_: Progress) -> Verdict:
+            return await verify(source, sink, job=self.record.name, url=self.nats, reopen=reopen, folder=self.folder)
+
+        try:
+            return long_run(compared, "none")
+        except SinkError as error:
+            if self.to is None and self.record.sink.startswith("postgres"):
+                text = (
+                    f"{error}. The job keeps no user and no password: give them with --to, or in PGUSER and PGPASSWORD"
+                )
+                raise SinkError(text) from error
+            raise
+
+    def repair(self, how: How) -> bool:
+        """Go on with the job until it is done; false if a signal has ended that.
+
+        Raises:
+            HeadraceError: see reindex.
+        """
+        settings = Settings.of(self.record, folder=self.folder)
+        summary = long_run(
+            lambda progress: reindex(
+                self._source(), self._sink(), job=self.record.name, url=self.nats, settings=settings, progress=progress
+            ),
+            how,
+        )
+        return summary is not None
+
+    def _source(self) -> Source:
+        return Reading.of(self.record.options).open(self.source or self.record.source)
+
+    def _sink(self) -> Sink:
+        return open_sink(self.to or self.record.sink)
 
 
-def told(verdict: "Verdict") -> str:
+def told(verdict: Verdict) -> str:
     """What it comes to, in one sentence."""
-    extra = f"; the sink has {verdict.extra:,} rows more, doubled or of an older corpus" if verdict.extra else ""
     if not verdict.is_good:
-        where = f" in {', '.join(verdict.windows[:5])}" if verdict.windows else ""
-        return f"not right{where}: see the counts{extra}"
+        where = f" in the windows {', '.join(verdict.windows[:5])}" if verdict.windows else ""
+        more = f" and {len(verdict.windows) - 5:,} more" if len(verdict.windows) > 5 else ""
+        counts = [f"{rows_of(count)} {name}" for name, count in _wrong(verdict) if count]
+        return f"not right: {', '.join(counts)}{where}{more}"
+    extra = f"; the sink has {rows_of(verdict.extra)} more, doubled or of an older corpus" if verdict.extra else ""
     failed = f", {verdict.failed:,} failed and are in the errors file" if verdict.failed else ""
-    return f"right: {verdict.right:,} rows are in the sink{failed}{extra}"
+    return f"right: {rows_of(verdict.right)} in the sink{failed}{extra}"
+
+
+def _wrong(verdict: Verdict) -> list[tuple[str, int]]:
+    return [
+        ("missing", verdict.missing),
+        ("with another text", verdict.stale),
+        ("damaged", verdict.damaged),
+        ("not done", verdict.not_done),
+    ]

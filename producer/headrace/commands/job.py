@@ -16,14 +16,18 @@ from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.jobs.record import JobRecord, ShardRecord, State
 from headrace.bulk.jobs.store import Jobs
-from headrace.commands.audit import audit, told
+from headrace.commands.audit import Audit, told
 from headrace.commands.broker import ask
 from headrace.commands.flags import DEFAULT_NATS, Nats
-from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state
+from headrace.commands.job_command import job_command
+from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state, state_of
+from headrace.commands.long_run import INTERRUPTED
 from headrace.commands.tables import print_json, print_table
 from headrace.errors import InputError, JobConflict
 
-job = typer.Typer(help="Bulk jobs: which there are, how far they are; pause, resume, cancel.", no_args_is_help=True)
+job = typer.Typer(
+    help="Bulk jobs: which there are, how far they are; pause, resume, cancel, verify, remove.", no_args_is_help=True
+)
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Of the job; `headrace job ls` lists them.")]
 Reason: TypeAlias = Annotated[str | None, typer.Option(help="Why, for whoever wonders.")]
@@ -41,8 +45,9 @@ def list_jobs(nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
     if not found:
         typer.secho("There are no jobs: `headrace reindex` begins one.", err=True)
         return
-    titles = ("name", "state", "progress", "rows", "failed", "shards", "processes", "model", "source", "sink")
-    print_table(titles, map(_row, found), whole=("name", "state"))
+    found.sort(key=lambda facts: facts["created_ms"])
+    titles = ("name", "state", "progress", "rows", "failed", "processes", "source", "sink", "model")
+    print_table(titles, map(_row, found), whole=titles[:6], cut=titles[6:])
 
 
 @job.command()
@@ -53,17 +58,25 @@ def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None
     facts = job_facts(record, shards, now_ms)
     of_shards = [shard_facts(shard, now_ms) for shard in shards.values()]
     if as_json:
-        print_json({**facts, "options": dict(record.options), "shards": of_shards})
+        print_json({**facts, "options": dict(record.options), "command": job_command(record), "shards": of_shards})
         return
+    card = record.card
     said = {
-        **facts,
+        "name": record.name,
+        "state": state_of(facts),
+        "reason": record.reason,
         "progress": _percent(facts["progress"]),
-        "created_ms": None,
-        "changed_ms": None,
+        "rows": _rows(facts),
+        **{key: f"{facts[key]:,}" for key in ("written", "unchanged", "failed", "tokens", "retried")},
+        "shards": f"{facts['shards_done']:,} of {facts['num_shards']:,} done",
+        "processes": facts["processes"],
+        "model": record.card.model,
+        "vectors": f"{card.dim} × {card.dtype}, {card.pooling}, {'' if card.normalize else 'not '}normalised, "
+        f"prompt {card.prompt!r}",
+        "source": record.source,
+        "sink": record.sink,
         "created": _date(record.created_ms),
         "changed": _date(record.changed_ms),
-        "vectors": f"{record.card.dim} × {record.card.dtype}, {record.card.pooling}, prompt {record.card.prompt!r}",
-        **{f"option {option}": value for option, value in record.options.items()},
     }
     print_table(("", ""), ((key, value) for key, value in said.items() if value is not None))
     if of_shards:
@@ -71,7 +84,9 @@ def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None
         print_table(tuple(of_shards[0]), (tuple(shard.values()) for shard in of_shards))
     num_left = record.num_shards - len(of_shards)
     if num_left:
-        typer.echo(f"\n{num_left} of {record.num_shards} shards have not been begun")
+        typer.echo(f"\n{num_left:,} of {record.num_shards:,} shards have not been begun")
+    if record.state != "done":
+        typer.echo(f"\nThis goes on with it:\n  {job_command(record)}")
 
 
 @job.command()
@@ -106,11 +121,19 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Compare sink and corpus row by row, and do again what is missing. Exit code 1 says that all is not right."""
-    verdict = audit(ask(nats, lambda link: Jobs(link).get(name)), nats, source, to, job_dir, repair=repair)
+    record = ask(nats, lambda link: Jobs(link).get(name))
+    audit = Audit(record=record, nats=nats, source=source, to=to, folder=job_dir)
+    verdict = audit.look(reopen=repair)
+    if verdict is not None and repair and not verdict.is_good:
+        typer.echo(f"{told(verdict)}: this is done again", err=True)
+        verdict = audit.look(reopen=False) if audit.repair("bar" if sys.stderr.isatty() else "none") else None
+    if verdict is None:
+        typer.echo("stopped before all was compared; the same command begins anew", err=True)
+        sys.exit(INTERRUPTED)
     if as_json:
         print_json(asdict(verdict) | {"is_good": verdict.is_good})
     else:
-        counts = ((key, f"{value:,}") for key, value in asdict(verdict).items() if type(value) is int)
+        counts = ((key, f"{value:,}") for key, value in asdict(verdict).items() if isinstance(value, int))
         print_table(("", "rows"), counts)
         typer.echo(told(verdict), err=True)
     sys.exit(0 if verdict.is_good else 1)
@@ -174,10 +197,21 @@ def _set_state(url: str, name: str, state: State, reason: str | None) -> None:
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:
-    rows = f"{facts['rows']:,}" + ("" if facts["num_rows"] is None else f" of {facts['num_rows']:,}")
-    shards = f"{facts['shards_done']:,} of {facts['num_shards']:,}"
-    shown = (facts["name"], facts["state"], _percent(facts["progress"]), rows, f"{facts['failed']:,}", shards)
-    return *shown, facts["processes"], facts["model"], facts["source"], facts["sink"]
+    shown = (facts["name"], state_of(facts), _percent(facts["progress"]), _rows(facts), f"{facts['failed']:,}")
+    return *shown, facts["processes"], _end(facts["source"]), _end(facts["sink"]), facts["model"]
+
+
+def _rows(facts: dict[str, Any]) -> str:
+    return f"{facts['rows']:,}" + ("" if facts["num_rows"] is None else f" of {facts['num_rows']:,}")
+
+
+def _end(place: str) -> str:
+    """The kind and the last part of a path or URL, which tell more than its beginning; a query stays as it is."""
+    if " " in place:
+        return place
+    kind, colon, path = place.rpartition(":") if ":/" in place else ("", "", place)
+    before, _, last = path.rstrip("/").rpartition("/")
+    return f"{kind}{colon}{'…/' if before else ''}{last}"
 
 
 def _percent(share: float | None) -> str | None:

@@ -37,6 +37,11 @@ def job_facts(job: JobRecord, shards: Mapping[int, ShardRecord], now_ms: int) ->
     }
 
 
+def state_of(facts: Mapping[str, Any]) -> str:
+    """The state for people: a job that should run, and that no process works on, is `waiting` for one."""
+    return "waiting" if facts["state"] == "running" and not facts["processes"] else str(facts["state"])
+
+
 def shard_facts(record: ShardRecord, now_ms: int) -> dict[str, Any]:
     """A shard that somebody has begun, who works on it, and how far it is."""
     return {

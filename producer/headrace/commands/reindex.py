@@ -1,36 +1,43 @@
 """`headrace reindex`: a corpus to vectors in a sink; the same command again goes on where it was ended.
 
-Knows the flags, the signals and the exit codes. Does not know corpora, sinks or jobs.
+Knows the flags and the exit codes. Does not know corpora, sinks or jobs.
 """
 
-import asyncio
 import hashlib
-import logging
 import re
-import signal
 import sys
-from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
 from headrace_contracts import Dtype
 
+from headrace.bulk.cut import Cut
+from headrace.bulk.reindex import reindex as run
+from headrace.bulk.settings import Settings
 from headrace.bulk.show import How
+from headrace.bulk.sink import Sink
+from headrace.bulk.sinks.open_sink import open_sink
+from headrace.bulk.sources.reading import Reading
 from headrace.bulk.summary import Summary
+from headrace.bulk.tolerance import Tolerance
 from headrace.commands.flags import DEFAULT_NATS, ModelName, Nats
-from headrace.errors import InputError
+from headrace.commands.long_run import INTERRUPTED, long_run
+from headrace.commands.tables import rows_of
+from headrace.commands.telling import Telling
+from headrace.errors import HeadraceError, InputError
 
 _VECTORS, _JOB, _READING = "Vectors", "Job", "Reading"
-_SOME_FAILED, _INTERRUPTED = 3, 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SOME_FAILED = 3
 
 
 def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
     source: Annotated[
         str,
         typer.Argument(
-            help="A file, folder or glob of Parquet, JSONL (.gz, .zst), CSV or Arrow files, or duckdb:QUERY."
+            help="A file, folder or glob of Parquet, JSONL (.gz, .zst), CSV or Arrow files, a folder of Hugging Face's "
+            "save_to_disk, or duckdb:QUERY."
         ),
     ],
     to: Annotated[
@@ -38,7 +45,7 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         typer.Option(
             "--to",
             metavar="SINK",
-            help="parquet:DIR, numpy:DIR, lance:DIR#TABLE, qdrant:PLACE#COLLECTION or postgresql:…#TABLE.",
+            help="parquet:DIR, numpy:DIR, lance:DIR#TABLE, qdrant:DIR-OR-URL#COLLECTION or postgresql://…#TABLE.",
         ),
     ],
     model: ModelName = None,
@@ -129,83 +136,73 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     Start it several times, on one machine or many: they share the work. Rows that fail are listed in errors.jsonl, and
     make the exit code 3. `headrace job` shows, pauses, cancels and verifies.
     """
-    try:
-        from headrace.bulk.cut import Cut  # noqa: PLC0415 - an extra: the command must be there without it
-        from headrace.bulk.progress import Progress  # noqa: PLC0415
-        from headrace.bulk.reindex import reindex as run  # noqa: PLC0415
-        from headrace.bulk.settings import Settings  # noqa: PLC0415
-        from headrace.bulk.show import show  # noqa: PLC0415
-        from headrace.bulk.sinks.open_sink import open_sink  # noqa: PLC0415
-        from headrace.bulk.sources.reading import Reading  # noqa: PLC0415
-        from headrace.bulk.tolerance import Tolerance  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        name = (error.name or str(error)).partition(".")[0]
-        raise InputError(f"{name} is not installed: pip install 'headrace[bulk]'") from error
     if progress not in get_args(How):
         raise InputError(f"--progress is {progress!r}: it must be {', '.join(get_args(How))}")
-    logging.basicConfig(format="headrace: %(message)s", level=logging.WARNING)
-    reading = Reading(
-        column=column, id_column=id_column, kind=source_kind, delimiter=delimiter, query_shards=query_shards
-    )
-    settings = Settings(
-        model=model,
-        prompt_name=prompt_name,
-        dim=dim,
-        dtype=cast("Dtype | None", dtype),
-        normalize=normalize,
-        truncate=truncate,
-        dedupe=dedupe,
-        keep_texts=keep_text,
-        skip_unchanged=skip_unchanged,
-        replace=replace,
-        cut=Cut(rows=window_rows),
-        in_flight=in_flight,
-        tolerance=Tolerance.parse(max_errors),
-        folder=job_dir,
-        remembered=reading.remembered(),
-    )
-    corpus = reading.open(source)
-    sink = open_sink(to)
-    name = job or default_name(source, to, model)
-    counters = Progress()
-
-    async def both() -> Summary:
-        def stop() -> None:
-            working.cancel()
-            # The second one ends it at once, by which nothing is lost either: a database may keep the first waiting.
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
-                signal.signal(number, signal.SIG_DFL)
-
-        working = asyncio.ensure_future(run(corpus, sink, job=name, url=nats, settings=settings, progress=counters))
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, stop)
-        showing = asyncio.create_task(show(counters, cast("How", progress), sys.stderr))
-        try:
-            return await working
-        finally:
-            showing.cancel()
-            with suppress(asyncio.CancelledError):
-                await showing
-
+    telling = Telling(as_json=progress == "json")
+    telling.take_logs()
     try:
-        summary = asyncio.run(both())
-    except asyncio.CancelledError:
-        typer.echo(f"job {name} stopped here; the same command goes on with it", err=True)
-        sys.exit(_INTERRUPTED)
-    typer.echo(_told(summary), err=True)
+        reading = Reading(
+            column=column, id_column=id_column, kind=source_kind, delimiter=delimiter, query_shards=query_shards
+        )
+        settings = Settings(
+            model=model,
+            prompt_name=prompt_name,
+            dim=dim,
+            dtype=cast("Dtype | None", dtype),
+            normalize=normalize,
+            truncate=truncate,
+            dedupe=dedupe,
+            keep_texts=keep_text,
+            skip_unchanged=skip_unchanged,
+            replace=replace,
+            cut=Cut(rows=window_rows),
+            in_flight=in_flight,
+            tolerance=Tolerance.parse(max_errors),
+            folder=job_dir,
+            remembered=reading.remembered(),
+        )
+        corpus, sink = reading.open(source), _lasting_sink(to)
+        name = job or default_name(corpus.name, sink.name, model)
+        summary = long_run(
+            lambda counters: run(corpus, sink, job=name, url=nats, settings=settings, progress=counters),
+            cast("How", progress),
+        )
+    except HeadraceError as error:
+        telling.fail(error)
+    if summary is None:
+        telling.say(f"job {name} stopped here; the same command goes on with it", job=name, state="stopped")
+        sys.exit(INTERRUPTED)
+    errors = None if summary.errors is None else str(summary.errors)
+    telling.say(_told(summary), **asdict(summary) | {"errors": errors, "state": "done"})
     sys.exit(_SOME_FAILED if summary.failed else 0)
 
 
-def default_name(source: str, to: str, model: str | None) -> str:
-    """A job's name for those who give none: the same for the same work."""
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(source).name.partition(".")[0]).strip("-")[:40]
-    digest = hashlib.sha256("\0".join((source, to, model or "")).encode()).hexdigest()[:8]
-    return f"{stem or 'job'}-{digest}"
+def _lasting_sink(to: str) -> Sink:
+    """The sink, if what it is given outlives the command."""
+    if to.removeprefix("qdrant:").startswith(":memory:"):
+        raise InputError(
+            f"sink {to}: its vectors would be gone with the command: name a folder, qdrant:FOLDER#COLLECTION"
+        )
+    return open_sink(to)
+
+
+def default_name(source: str, sink: str, model: str | None) -> str:
+    """A job's name for those who give none: the same for the same work, wherever the command is given.
+
+    Args:
+        source: the corpus, by its whole name.
+        sink: likewise.
+        model: as it was given.
+    """
+    stems = (
+        re.sub(r"[^A-Za-z0-9_-]+", "-", part.partition(".")[0]).strip("-") for part in reversed(Path(source).parts)
+    )
+    digest = hashlib.sha256("\0".join((source, sink, model or "")).encode()).hexdigest()[:8]
+    return f"{next(filter(None, stems), 'job')[:40]}-{digest}"
 
 
 def _told(summary: Summary) -> str:
     unchanged = f", {summary.unchanged:,} were there already" if summary.unchanged else ""
-    failed = f"; {summary.failed:,} rows failed, see {summary.errors}" if summary.failed else ""
-    return f"job {summary.job} is done: {summary.written:,} of {summary.rows:,} rows written{unchanged}{failed}"
+    rows = f"{summary.written:,} of {rows_of(summary.rows)} written{unchanged}"
+    failed = f"; {rows_of(summary.failed)} failed, see {summary.errors}" if summary.failed else ""
+    return f"job {summary.job} is done: {rows}{failed}"

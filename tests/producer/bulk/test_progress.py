@@ -104,3 +104,15 @@ def test_the_last_rates_stay_when_the_job_is_done() -> None:
     progress.stage = "done"
     done = progress.snapshot(50.0)
     assert (done.rows_per_s, done.tokens_per_s, done.eta_s) == (5, 30, None)
+
+
+def test_silence_counts_while_chunks_wait_in_the_broker_alone() -> None:
+    progress = running()
+    assert progress.snapshot(0).silent_s == 0
+    assert progress.snapshot(60).silent_s == 0  # the sink may be at work, or a slow corpus
+    progress.chunks_queued = 3
+    assert progress.snapshot(90).silent_s == 30
+    progress.tokens_done = 5
+    assert progress.snapshot(100).silent_s == 0
+    progress.stage = "paused"
+    assert progress.snapshot(200).silent_s == 0

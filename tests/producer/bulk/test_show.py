@@ -91,6 +91,31 @@ def test_a_line_has_all_fields_and_the_time_of_day() -> None:
     assert set(line) == {"time", *Snapshot.__dataclass_fields__}
 
 
+def test_silence_is_told_once_it_is_odd() -> None:
+    progress = some()
+    progress.snapshot(10.0)
+    assert "no answer" not in how_it_goes(progress.snapshot(39.0))
+    assert how_it_goes(progress.snapshot(75.0)).startswith("no answer for 1 min 5 s: does a worker run? · 1 chunk")
+    progress.tokens_done += 1
+    assert "no answer" not in how_it_goes(progress.snapshot(80.0))
+
+
+def test_a_narrow_terminal_has_the_numbers_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "46")
+    out = Terminal()
+    bar = Bar(out)
+    bar.draw(at_ten(some()))
+    bar.close()
+    assert "running · 49 % · 999 of 2,000 rows · 1,234 to" in out.getvalue()
+    assert "━" not in out.getvalue()
+
+
+def test_the_cursor_is_never_hidden_for_who_kills_the_process_would_miss_it() -> None:
+    out = Terminal()
+    Bar(out).draw(at_ten(some()))
+    assert "\x1b[?25l" not in out.getvalue()
+
+
 @pytest.mark.parametrize("total", [None, 0, 5, 2000])
 def test_a_bar_is_drawn_for_any_total(total: int | None) -> None:
     out = Terminal()

@@ -1,0 +1,62 @@
+"""How a command that may run for days says how it goes: as text for people, or as JSON lines for what reads logs.
+
+Knows log records, errors and facts. Does not know bulk jobs.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import typer
+
+from headrace.errors import HeadraceError, InputError
+
+
+class Telling:
+    """Words on standard error; standard output is left to what was asked for."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def take_logs(self) -> None:
+        """Have warnings of the whole process said in the same way."""
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_JsonLine() if self._as_json else logging.Formatter("headrace: %(message)s"))
+        logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+    def say(self, text: str, **facts: object) -> None:
+        """Say a sentence; its facts are for programs."""
+        typer.echo(_line("info", text, facts) if self._as_json else text, err=True)
+
+    def fail(self, error: HeadraceError) -> NoReturn:
+        """End the process with the error and its exit code; for people this is left to the one place that does it.
+
+        Raises:
+            SystemExit: for a program.
+            HeadraceError: for people.
+        """
+        if not self._as_json:
+            raise error
+        typer.echo(_line("error", str(error), {"kind": type(error).__name__}), err=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: HeadraceError) -> int:
+    """What a command that ends with this error ends with: 2 for wrong usage, else 1."""
+    return 2 if isinstance(error, InputError) else 1
+
+
+class _JsonLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {"logger": record.name}
+        if record.exc_info:
+            facts["traceback"] = self.formatException(record.exc_info)
+        return _line(record.levelname.lower(), record.getMessage(), facts)
+
+
+def _line(level: str, text: str, facts: Mapping[str, object]) -> str:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, "level": level, "text": text, **facts})
