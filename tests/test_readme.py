@@ -6,9 +6,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from headrace.bulk import Snapshot
+from headrace.cli import build
 
 from .gateway.running import gateway
 from .guide_desk import GuideDesk
@@ -73,6 +78,25 @@ def test_a_command_runs_as_it_stands(guide: str, code: str, fleet: str, database
         check=False,
     )
     assert ended.returncode == 0, f"{guide}: {ended.stdout}{ended.stderr}"
+
+
+def flags(command: Any) -> Iterator[str]:
+    """All that a command and its subcommands take."""
+    for parameter in command.params:
+        yield from (*parameter.opts, *parameter.secondary_opts)
+    for below in getattr(command, "commands", {}).values():
+        yield from flags(below)
+
+
+def test_flags_that_the_guide_names_are_there() -> None:
+    known = {*flags(typer.main.get_command(build())), "--help"}
+    found = re.findall(r"(?<![\w-])--[a-z][a-z-]*", (ROOT / "producer/README.md").read_text("utf-8"))
+    assert set(found) <= known
+
+
+def test_the_guide_names_every_field_of_a_line_of_progress() -> None:
+    guide = (ROOT / "producer/README.md").read_text("utf-8")
+    assert not {field.name for field in fields(Snapshot) if f"`{field.name}`" not in guide}
 
 
 @pytest.mark.parametrize("path", [p for p in ROOT.rglob("*.md") if ".venv" not in p.parts], ids=lambda p: p.name)
