@@ -63,7 +63,7 @@ class Letter:
     @property
     def reason(self) -> str:
         """Why no worker could run it, as `<code>: <text>`."""
-        return self.headers.get(headers.REASON, "unknown: no reason was given")
+        return self.headers.get(headers.REASON) or "unknown: no reason was given"
 
     @property
     def code(self) -> str:

@@ -24,6 +24,8 @@ SMALL = Settings(cut=Cut(rows=50), in_flight=4)
 class MemorySink:
     """Keeps vectors by id; what it holds outlives a job's processes, as a database's does."""
 
+    is_one_corpus = False
+
     def __init__(self, folder: Path, name: str = "memory") -> None:
         self.name = name
         self.place: Path | None = folder

@@ -14,7 +14,15 @@ from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.progress import Progress
 from headrace.bulk.rows import Problem
 from headrace.bulk.tolerance import Tolerance
-from headrace.errors import CardMismatch, ConnectionFailed, InputError, JobConflict, JobFailed, ModelNotFound
+from headrace.errors import (
+    CardMismatch,
+    ConnectionFailed,
+    InputError,
+    JobConflict,
+    JobFailed,
+    ModelNotFound,
+    SinkRefused,
+)
 from headrace_contracts import subjects, topology
 from headrace_engine import Engine
 
@@ -209,7 +217,6 @@ async def test_a_process_that_ends_in_the_middle_is_made_good_by_the_same_comman
         assert summary.written + summary.unchanged == 800
         async with await Client.connect(nats_server.url) as client:
             await assert_as_embedded(client, source, sink)
-    await assert_broker_is_empty(nats_server.url)
 
 
 async def test_a_restarted_broker_is_survived(tmp_path: Path, minilm: Engine) -> None:
@@ -323,3 +330,31 @@ async def test_a_model_that_changes_under_a_job_ends_it(
         # What came after the change is refused; what was accepted before it is done.
         with pytest.raises(JobFailed, match="another revision"):
             await working
+
+
+async def test_results_of_an_earlier_job_of_the_name_are_not_taken_for_those_of_a_later_one(
+    nats_server: local.Server, minilm: Engine, tmp_path: Path
+) -> None:
+    source, sink, progress = corpus(200), MemorySink(tmp_path), Progress()
+    async with running(minilm, brisk(nats_server.url)), connected(nats_server.url) as connection:
+        sink.fails = 1  # so that no window is remembered, and no result acked
+        earlier = asyncio.create_task(run(source, sink, nats_server.url, progress=progress, normalize=False))
+        await until(lambda: sink.fails == 0, "a window has come back")
+        earlier.cancel()
+        await asyncio.wait([earlier])
+        await Jobs(connection).set_state("job", "failed")
+        await run(source, sink, nats_server.url, normalize=True, replace=True)
+    lengths = np.linalg.norm(sink.vectors(list(sink.rows)).astype(np.float64), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-5)
+
+
+async def test_a_folder_that_holds_another_corpus_is_not_emptied_by_mistake(fleet: str, tmp_path: Path) -> None:
+    first, second = corpus(20), corpus(20, prefix="s")
+    first.name, second.name = "2025.jsonl", "2026.jsonl"
+    sink = MemorySink(tmp_path)
+    sink.is_one_corpus = True
+    await run(first, sink, fleet, job="of-2025")
+    with pytest.raises(SinkRefused, match=r"memory holds the vectors of 2025\.jsonl, which would be dropped"):
+        await run(second, sink, fleet, job="of-2026")
+    assert (await run(second, sink, fleet, job="of-2026", replace=True)).written == 20
+    assert (await run(second, sink, fleet, job="of-2026-again")).unchanged == 20

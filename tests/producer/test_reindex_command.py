@@ -119,7 +119,7 @@ def test_what_is_lost_in_the_sink_is_found_and_done_again(fleet: str, tmp_path: 
     (part,) = (tmp_path / "out").glob("part-*.parquet")
     part.unlink()
     ended = run(tmp_path, fleet, "job", "verify", "lost", "--no-repair")
-    assert (ended.returncode, ended.stderr) == (1, "not right: 2 rows missing in the windows 00000-000000\n")
+    assert (ended.returncode, ended.stderr) == (1, "not right: 2 rows missing, in the windows 00000-000000\n")
     ended = run(tmp_path, fleet, "job", "verify", "lost", "--json")
     assert ended.returncode == 0
     assert json_lines(ended.stdout)[0]["right"] == 2

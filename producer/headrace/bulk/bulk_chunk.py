@@ -38,9 +38,18 @@ class BulkChunk:
 class Chunker:
     """Makes the chunks of a shard's windows."""
 
-    def __init__(self, job: str, shard: int, spec: ModelSpec, options: Options) -> None:
+    def __init__(self, place: str, job: str, spec: ModelSpec, options: Options) -> None:
+        """Take what all chunks of a shard have in common.
+
+        Args:
+            place: names the shard of this very job: results of an earlier job of its name, which the broker may still
+                have, must not be taken for this one's.
+            job: its name.
+            spec: of the model.
+            options: what is done to the rows.
+        """
+        self._place = place
         self._job = job
-        self._shard = shard
         self._spec = spec
         self._options = options
 
@@ -85,7 +94,7 @@ class Chunker:
 
     def _digest(self, window: int, texts: NDArray[np.int64], token_ids: TokenIds) -> str:
         """Different for all chunks of all jobs; the same for this one on every try."""
-        place = f"{self._job}.{self._shard}.{window}.".encode()
+        place = f"{self._place}.{window}.".encode()
         return blake2b(place + texts.tobytes() + token_ids.tobytes(), digest_size=12).hexdigest()
 
 

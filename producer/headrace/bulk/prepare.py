@@ -24,6 +24,7 @@ class Work:
 
     Attributes:
         job: its name.
+        job_ms: when it was created, which tells it from earlier ones of its name.
         model: that embeds.
         options: what is done to the rows.
         prompt: text to put before each text.
@@ -34,6 +35,7 @@ class Work:
     """
 
     job: str
+    job_ms: int
     model: Model
     options: Options
     prompt: str
@@ -60,4 +62,5 @@ def prepare(window: Window, stored: Mapping[Id, Stored], work: Work) -> Assembly
         if length > spec.max_length and not work.truncate
     }
     tokens = Tokens(tokenized.sequences, tokenized.skip, too_long)
-    return Assembly(sifted, tokens, Chunker(work.job, window.shard, spec, work.options), work.card)
+    chunker = Chunker(f"{work.job}.{work.job_ms}.{window.shard}", work.job, spec, work.options)
+    return Assembly(sifted, tokens, chunker, work.card)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from headrace_contracts import Options, subjects
@@ -26,6 +27,7 @@ from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger
+from headrace.bulk.one_corpus import take_folder
 from headrace.bulk.overview import Overview
 from headrace.bulk.parts import Parts
 from headrace.bulk.prepare import Work
@@ -147,10 +149,11 @@ class _Bulk:
         """Join, claim, run each shard, finish."""
         begun = await self._begin()
         await self.publisher.open()
+        overview = Overview(self.nats, self.jobs, self.job, begun.work.card.model, self.progress, self.me)
+        await overview.look()  # what earlier runs did must not look like the speed of this one
         async with self.jobs.watch(self.job) as watched:
             control = Control(watched, self.progress)
             crew = self._crew(begun, control)
-            overview = Overview(self.nats, self.jobs, self.job, begun.work.card.model, self.progress, self.me)
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(control.run()), tasks.create_task(overview.run())]
                 await self._run_shards(crew, begun.record)
@@ -186,6 +189,9 @@ class _Bulk:
         is_new = await self.jobs.check(wanted)
         rows = wanted.cut.rows if wanted.num_rows is None else min(wanted.cut.rows, wanted.num_rows)
         await room.check_results(self.nats, work.card, rows)
+        if is_new and sink.place is not None and sink.is_one_corpus:
+            taking = partial(take_folder, sink.place, wanted.source, wanted.sink, replace=settings.replace)
+            await self.sink.write(taking)
         await self.sink.run(lambda: sink.open(work.card, replace=settings.replace))
         has_rows = is_new and settings.skip_unchanged and await self.sink.write(sink.count) > 0
         wanted = replace(wanted, options={**wanted.options, LOOKS_UP: has_rows})
@@ -196,6 +202,7 @@ class _Bulk:
         await self.sink.write(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
         looks_up = settings.trusts_sink and bool(record.options[LOOKS_UP])
+        work = replace(work, job_ms=record.created_ms)
         return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
 
     async def _check_not_emptied(self, record: JobRecord) -> None:
@@ -214,6 +221,7 @@ class _Bulk:
         prompt = options.prompt(model.spec)
         return Work(
             job=self.job,
+            job_ms=0,
             model=model,
             options=wanted,
             prompt=prompt,
@@ -271,15 +279,22 @@ class _Bulk:
     async def _run_shards(self, crew: Crew, record: JobRecord) -> None:
         """One shard after the other; the next one begins once the last one is read, while its windows still run."""
         claims = Claims(self.jobs, self.job, record.num_shards, self.me, self.settings.lease_s)
-        async with asyncio.TaskGroup() as tasks:
-            while (claim := await claims.next()) is not None:
-                is_read = asyncio.Event()
-                tasks.create_task(self._run_shard(crew, claim, is_read))
-                await is_read.wait()
+        failed: list[Claim] = []
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while (claim := await claims.next()) is not None:
+                    is_read = asyncio.Event()
+                    tasks.create_task(self._run_shard(crew, claim, is_read, failed))
+                    await is_read.wait()
+        finally:
+            # Only now: above, this process would take a shard again that has just failed here.
+            for claim in failed:
+                await _let_go(claim)
 
-    async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event) -> None:
+    async def _run_shard(self, crew: Crew, claim: Claim, is_read: asyncio.Event, failed: list[Claim]) -> None:
         results = Results(self.nats, self.link, self.job, claim.shard)
         self.results.add(results)
+        failed.append(claim)
         try:
             await ShardRun(crew, claim, results).run(is_read.set)
         except* ShardLost:
@@ -287,8 +302,9 @@ class _Bulk:
             logger.warning("shard %d was taken over by another process, or the job was removed", claim.shard)
         finally:
             self.results.discard(results)
-            await _let_go(claim)
             is_read.set()
+        failed.remove(claim)
+        await _let_go(claim)
 
     def _on_up(self) -> None:
         """The connection was made anew: what was on its way here is lost."""

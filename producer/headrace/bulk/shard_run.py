@@ -202,10 +202,10 @@ class ShardRun:
         crew = self._crew
         windows = undone_windows(crew.source, self._claim.shard, crew.cut, self._checkpoint.spans)
         while True:
-            await crew.control.may_go()
             await crew.permits.acquire()
             task: asyncio.Task[None] | None = None
             try:
+                await crew.control.may_go()
                 window = await asyncio.to_thread(next, windows, None)
                 if window is None:
                     return

@@ -66,6 +66,14 @@ class Sink(Protocol):
         ...
 
     @property
+    def is_one_corpus(self) -> bool:
+        """Whether it holds what one corpus has and no more: then `finish` drops what an older one has left there.
+
+        False where rows stay until somebody deletes them, and several corpora may share it, as in a database.
+        """
+        ...
+
+    @property
     def place(self) -> Path | None:
         """A folder for what the job keeps beside the vectors; None where the sink is no folder."""
         ...

@@ -39,11 +39,12 @@ class Verdict:
         rows: of the corpus.
         right: in the sink, with the hash of their text.
         failed: in the errors file, and rightly not in the sink.
-        missing: in neither.
+        missing: in neither; rows without a text, too, have to be in the errors file.
         stale: in the sink with another text.
         damaged: of windows whose vectors are not those that were written.
         not_done: of windows that the job has not done yet.
-        extra: in the sink beyond those that are right, or doubled; an older corpus may have left them.
+        extra: in the sink beyond those that are right: doubled, or left there by an older corpus.
+        is_one_corpus: whether the sink should hold this corpus alone.
         windows: the names of windows in which something is missing, stale or damaged.
     """
 
@@ -55,17 +56,19 @@ class Verdict:
     damaged: int = 0
     not_done: int = 0
     extra: int = 0
+    is_one_corpus: bool = True
     windows: list[str] = field(default_factory=list)
 
     @property
     def is_good(self) -> bool:
-        """Whether each row is where it should be."""
-        return not (self.windows or self.not_done)
+        """Whether each row is where it should be, and there once."""
+        return not (self.windows or self.not_done or (self.extra and self.is_one_corpus))
 
     def add(self, other: "Verdict") -> None:
         """Take in what another part of the corpus came to."""
         for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+            if each.name != "is_one_corpus":
+                setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 async def verify(
@@ -116,7 +119,7 @@ class _Audit:
                 f"{self._source.name} is not the corpus that job {record.name} was begun with: run `headrace reindex` "
                 "on it as it is now, then verify that"
             )
-        verdict = Verdict()
+        verdict = Verdict(is_one_corpus=sink.is_one_corpus)
         for shard in range(record.num_shards):
             await self._shard(shard, verdict)
         there = verdict.right + verdict.stale + verdict.damaged
@@ -155,7 +158,8 @@ def compare(window: Window, stored: Mapping[Id, Stored], failed: Collection[int]
     """
     problems = find_problems(window)
     wanted = [place for place in range(len(window.ids)) if place not in problems and place not in failed]
-    verdict = Verdict(rows=len(window.ids), failed=len(window.ids) - len(wanted))
+    unlisted = sum(place not in failed for place in problems)
+    verdict = Verdict(rows=len(window.ids), failed=len(window.ids) - len(wanted) - unlisted, missing=unlisted)
     for place in wanted:
         has, text = stored.get(window.ids[place]), window.texts[place]
         if has is None:

@@ -20,6 +20,9 @@ from headrace.commands.long_run import long_run
 from headrace.commands.tables import rows_of
 from headrace.errors import SinkError
 
+# Of the windows in which something is wrong: there may be thousands.
+_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
@@ -87,14 +90,14 @@ class Audit:
 
 def told(verdict: Verdict) -> str:
     """What it comes to, in one sentence."""
-    if not verdict.is_good:
-        where = f" in the windows {', '.join(verdict.windows[:5])}" if verdict.windows else ""
-        more = f" and {len(verdict.windows) - 5:,} more" if len(verdict.windows) > 5 else ""
-        counts = [f"{rows_of(count)} {name}" for name, count in _wrong(verdict) if count]
-        return f"not right: {', '.join(counts)}{where}{more}"
-    extra = f"; the sink has {rows_of(verdict.extra)} more, doubled or of an older corpus" if verdict.extra else ""
     failed = f", {verdict.failed:,} failed and are in the errors file" if verdict.failed else ""
-    return f"right: {rows_of(verdict.right)} in the sink{failed}{extra}"
+    if verdict.is_good:
+        extra = f"; the sink has {rows_of(verdict.extra)} more, of an older corpus" if verdict.extra else ""
+        return f"right: {rows_of(verdict.right)} in the sink{failed}{extra}"
+    counts = ", ".join(f"{rows_of(count)} {name}" for name, count in _wrong(verdict) if count)
+    more = f" and {len(verdict.windows) - _NAMED:,} more" if len(verdict.windows) > _NAMED else ""
+    where = f", in the windows {', '.join(verdict.windows[:_NAMED])}{more}" if verdict.windows else ""
+    return f"not right: {counts}{where}"
 
 
 def _wrong(verdict: Verdict) -> list[tuple[str, int]]:
@@ -103,4 +106,5 @@ def _wrong(verdict: Verdict) -> list[tuple[str, int]]:
         ("with another text", verdict.stale),
         ("damaged", verdict.damaged),
         ("not done", verdict.not_done),
+        ("too many, doubled or of an older corpus", verdict.extra if verdict.is_one_corpus else 0),
     ]

@@ -133,7 +133,7 @@ def verify(
     if as_json:
         print_json(asdict(verdict) | {"is_good": verdict.is_good})
     else:
-        counts = ((key, f"{value:,}") for key, value in asdict(verdict).items() if isinstance(value, int))
+        counts = ((key, f"{value:,}") for key, value in asdict(verdict).items() if type(value) is int)
         print_table(("", "rows"), counts)
         typer.echo(told(verdict), err=True)
     sys.exit(0 if verdict.is_good else 1)

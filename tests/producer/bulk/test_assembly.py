@@ -27,7 +27,7 @@ def assembly(texts: Sequence[str | Problem], stored: dict[str | int, Stored] | N
     sequences = [np.array([ord(letter) for letter in text], np.uint32) for text in sifted.texts]
     options = Options(normalize=False)
     card = Card.of(SPEC, options, "")
-    return Assembly(sifted, Tokens(sequences, 0, {}), Chunker("job", 3, SPEC, options), card)
+    return Assembly(sifted, Tokens(sequences, 0, {}), Chunker("job.1.3", "job", SPEC, options), card)
 
 
 def reply(chunk: BulkChunk, *, bad: tuple[BadItem, ...] = ()) -> Reply:

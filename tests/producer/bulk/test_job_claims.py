@@ -7,14 +7,16 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from headrace import local
 from headrace.bulk.cut import Span, Spans
 from headrace.bulk.jobs.claim import Claim, Claims
 from headrace.bulk.jobs.process import this_process
-from headrace.bulk.jobs.record import Checkpoint, Owner, Tally
+from headrace.bulk.jobs.record import Checkpoint, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
+from headrace.bulk.jobs.watch import Watch
 from headrace.errors import InputError, JobConflict
 from nats.aio.client import Client as NatsClient
 
@@ -268,3 +270,39 @@ async def test_many_processes_of_which_some_die_do_every_shard_and_never_two_the
     assert sorted(records) == [*range(num_shards)]
     assert all(record.checkpoint == Checkpoint(tally=Tally(rows=steps), is_done=True) for record in records.values())
     assert saves == num_shards * steps
+
+
+async def test_a_shard_that_another_has_begun_meanwhile_is_not_begun_anew(
+    two: tuple[NatsClient, NatsClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tries for one shard in vain, and when it comes to the next, that is no longer as it saw it."""
+    late, me = claims(two[0], 2, lease_s=60), replace(this_process(), process="early")
+    late._order = [0, 1]
+    claim, point = late._claim, Checkpoint(tally=Tally(rows=7))
+
+    async def claim_late(*arguments: Any) -> Claim | None:
+        if not taken:
+            for _ in range(2):
+                taken.append(await claimed(early))
+                await taken[-1].save(point)
+            await until(lambda: len(seen[0].entries) == 3, "the change has come here")
+        ended.append(await claim(*arguments))
+        return ended[-1]
+
+    early, taken, seen = claims(two[1], 2, me, lease_s=60), list[Claim](), list[Watch]()
+    ended: list[Claim | None] = []
+    next_ = late._next
+
+    async def next_seen(record: JobRecord, watch: Watch) -> Claim | None:
+        seen.append(watch)
+        return await next_(record, watch)
+
+    # So that it is late at the right moment.
+    monkeypatch.setattr(late, "_claim", claim_late)
+    monkeypatch.setattr(late, "_next", next_seen)
+    waiting = asyncio.create_task(late.next())
+    await until(lambda: len(ended) == 2, "it has tried for both")
+    assert ended == [None, None]
+    for each in taken:
+        await each.save(point)
+    waiting.cancel()

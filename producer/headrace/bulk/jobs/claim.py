@@ -8,7 +8,6 @@ compared: each process times the others' beats by its own. Does not know what is
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from zlib import crc32
 
@@ -145,7 +144,7 @@ class Claims:
         self._job = job
         self._owner = owner
         self._lease_s = lease_s
-        self._known: dict[int, tuple[int, ShardRecord]] = {}
+        self._known: dict[int, tuple[Entry, ShardRecord]] = {}
         # Each process looks at another one first: they would all run after the same.
         first = crc32(owner.process.encode()) % max(1, num_shards)
         self._order = [first_shard + number for number in (*range(first, num_shards), *range(first))]
@@ -172,11 +171,12 @@ class Claims:
             entry = watch.entries.get(self._job)
             if entry is None or JobRecord.from_json(entry.value).created_ms != job.created_ms:
                 raise _removed(self._job)
-            found = dict(self._records(job, watch))
-            if all(shard in found and found[shard][0].checkpoint.is_done for shard in self._order):
+            # Record and entry of one moment: other processes go on while this one tries for a shard, and a claim is to
+            # go by what it replaces.
+            seen = {shard: self._seen(job, watch, shard) for shard in self._order}
+            if all(record is not None and record.checkpoint.is_done for record, _ in seen.values()):
                 return None
-            for shard in sorted(self._order, key=lambda shard: shard not in found):
-                record, there = found.get(shard, (None, watch.entries.get(shard_key(self._job, shard))))
+            for shard, (record, there) in sorted(seen.items(), key=lambda item: item[1][0] is None):
                 if record is not None and not self._is_free(record, watch, leases):
                     continue
                 claim = await self._claim(job, shard, record, there)
@@ -184,18 +184,17 @@ class Claims:
                     return claim
             await self._wait(watch, leases)
 
-    def _records(self, job: JobRecord, watch: Watch) -> Iterator[tuple[int, tuple[ShardRecord, Entry]]]:
-        """The shards of this very job that somebody has begun."""
-        for shard in self._order:
-            entry = watch.entries.get(shard_key(self._job, shard))
-            if entry is not None and (record := self._parsed(shard, entry)).job_ms == job.created_ms:
-                yield shard, (record, entry)
+    def _seen(self, job: JobRecord, watch: Watch, shard: int) -> tuple[ShardRecord | None, Entry | None]:
+        """A shard's record, None where nobody has begun it for this very job, and the entry that a claim replaces."""
+        entry = watch.entries.get(shard_key(self._job, shard))
+        record = None if entry is None else self._parsed(shard, entry)
+        return (None if record is None or record.job_ms != job.created_ms else record), entry
 
     def _parsed(self, shard: int, entry: Entry) -> ShardRecord:
         """Its record. Most are the same as when they were last looked at, and they may be many."""
         known = self._known.get(shard)
-        if known is None or known[0] != entry.revision:
-            known = self._known[shard] = entry.revision, ShardRecord.from_json(entry.value)
+        if known is None or known[0] != entry:
+            known = self._known[shard] = entry, ShardRecord.from_json(entry.value)
         return known[1]
 
     def _is_free(self, record: ShardRecord, watch: Watch, leases: Leases) -> bool:

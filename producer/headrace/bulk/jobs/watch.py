@@ -80,7 +80,8 @@ class Watch:
         try:
             info = await self._consumer(inbox)
             name = info["name"]
-            await self._follow(arrived, int(info["num_pending"]) + int(info["delivered"]["consumer_seq"]))
+            is_empty = info["num_pending"] == 0 and info["delivered"]["consumer_seq"] == 0
+            await self._follow(arrived, is_empty=is_empty)
         finally:
             self._is_following = False
             with contextlib.suppress(NatsError, OSError):
@@ -105,17 +106,19 @@ class Watch:
             raise BucketNotFoundError
         return found
 
-    async def _follow(self, arrived: "asyncio.Queue[Msg]", num_waiting: int) -> NoReturn:
+    async def _follow(self, arrived: "asyncio.Queue[Msg]", *, is_empty: bool) -> NoReturn:
         """Take in what comes until it stops coming, or some of it got lost."""
         entries: dict[str, Entry] = {}
         seen = 0
-        if num_waiting == 0:
+        if is_empty:
             self._begin(entries)
         while True:
             message = await _next(arrived)
             headers = message.headers or {}
             if "Status" in headers:
                 _check_heartbeat(headers, seen)
+                if self.entries is not entries:
+                    self._begin(entries)  # nothing is left to come: the last of it was removed meanwhile
                 continue
             meta = message.metadata
             if meta.sequence.consumer != seen + 1:
@@ -124,7 +127,9 @@ class Watch:
             _enter(entries, message)
             if self.entries is entries:
                 self._has_changed.set()
-            elif seen >= num_waiting or meta.num_pending == 0:
+            # Counting what was there when the consumer was made would not do: a key that is written again comes again,
+            # before another has come at all.
+            elif meta.num_pending == 0:
                 self._begin(entries)
 
     def _begin(self, entries: dict[str, Entry]) -> None:

@@ -76,6 +76,11 @@ class LanceSink:
         return f"lance:{self._folder.path.resolve()}#{self._name}"
 
     @property
+    def is_one_corpus(self) -> bool:
+        """It is not: rows stay until somebody deletes them."""
+        return False
+
+    @property
     def place(self) -> Path:
         """A folder for what the job keeps beside the vectors."""
         return self._folder.place

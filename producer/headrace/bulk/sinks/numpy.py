@@ -51,6 +51,11 @@ class NumpySink:
         return f"numpy:{self._folder.path.resolve()}"
 
     @property
+    def is_one_corpus(self) -> bool:
+        """It is: parts of another one are dropped in the end."""
+        return True
+
+    @property
     def place(self) -> Path:
         """A folder for what the job keeps beside the vectors."""
         return self._folder.place

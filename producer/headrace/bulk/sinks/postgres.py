@@ -61,6 +61,11 @@ class PostgresSink:
         return f"{self._server.url}#{self._table.name}"
 
     @property
+    def is_one_corpus(self) -> bool:
+        """It is not: rows stay until somebody deletes them."""
+        return False
+
+    @property
     def place(self) -> Path | None:
         """None: a table is no folder."""
         return None

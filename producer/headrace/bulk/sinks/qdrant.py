@@ -64,6 +64,11 @@ class QdrantSink:
         return f"qdrant:{self._place.name}#{self._name}"
 
     @property
+    def is_one_corpus(self) -> bool:
+        """It is not: rows stay until somebody deletes them."""
+        return False
+
+    @property
     def place(self) -> Path | None:
         """None: a collection is no folder of ours."""
         return None

@@ -54,9 +54,17 @@ class Jsonl:
         found = _object(line)
         position = stretch.position(at)
         if isinstance(found, Problem):
-            return position, found
+            return self._id_of_bad(line, stretch.id_kind) or position, found
         named = position if self._columns.id is None else _field(found, self._columns.id)
         return row(position, named, _field(found, self._columns.text), stretch.id_kind)
+
+    def _id_of_bad(self, line: bytes | LineTooLong, kind: IdKind | None) -> Id | None:
+        """The id of a line that is no UTF-8, by which people find the row; None if it cannot be told."""
+        if self._columns.id is None or isinstance(line, LineTooLong):
+            return None
+        found = _object(line.decode(errors="surrogateescape").encode("utf-8", "replace"))
+        named = None if isinstance(found, Problem) else to_id(_field(found, self._columns.id), kind)
+        return None if isinstance(named, Problem) or (isinstance(named, str) and "?" in named) else named
 
     def _cut(self, file: CorpusFile, kind: IdKind | None) -> Iterator[Stretch]:
         try:

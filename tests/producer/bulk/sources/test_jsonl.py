@@ -89,8 +89,15 @@ def test_a_bad_line_is_a_problem_in_its_place(tmp_path: Path, line: bytes, code:
     source = open_source(str(written(tmp_path / "a.jsonl", GOOD + line + b"\n" + GOOD)), id_column="id")
     found = rows(source)
     assert codes(found) == [None, None, None, code, None, None, None]
-    assert found[3][0] == (7 if code in {"null", "not_a_string"} else "a.jsonl:3")
+    assert found[3][0] == (7 if code in {"null", "not_a_string", "invalid_utf8"} else "a.jsonl:3")
     assert rows(source, first=3) == found[3:]
+
+
+def test_an_id_that_is_no_utf8_itself_names_no_row(tmp_path: Path) -> None:
+    source = open_source(
+        str(written(tmp_path / "a.jsonl", b'{"id": "x", "text": "a"}\n{"id": "\xff", "text": "a"}\n')), id_column="id"
+    )
+    assert [row_id for row_id, _ in rows(source)] == ["x", "a.jsonl:1"]
 
 
 def test_the_ends_of_what_64_bits_hold_are_ids(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""Jobs in a real cluster: what was written stays, and work goes on, whichever server dies."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+from headrace.bulk.jobs.claim import Claims
+from headrace.bulk.jobs.process import this_process
+from headrace.bulk.jobs.record import Checkpoint, Tally
+from headrace.bulk.jobs.store import Jobs
+from headrace.errors import JobConflict
+from headrace_contracts import topology
+from nats.aio.client import Client as NatsClient
+from nats.js.api import KeyValueConfig
+
+from ..producer.bulk.broker import connections
+from ..producer.bulk.job_records import job
+from ..waiting import until
+from .broker_view import api
+from .cluster import cluster
+
+
+async def test_each_server_in_turn_dies_while_processes_save_and_no_save_is_lost(tmp_path: Path) -> None:
+    num_shards = 6
+    saved, over = Counter[int](), asyncio.Event()
+
+    async def live(nats: NatsClient) -> None:
+        claims = Claims(Jobs(nats), "nightly", num_shards, this_process(), lease_s=2)
+        while (claim := await claims.next()) is not None:
+            keeping = asyncio.create_task(claim.keep())
+            rows, is_done = claim.checkpoint.tally.rows, False
+            try:
+                while not is_done:
+                    await asyncio.sleep(0.02)
+                    rows, is_done = rows + 1, over.is_set()
+                    await claim.save(Checkpoint(tally=Tally(rows=rows), is_done=is_done))
+                    saved[claim.shard] += 1
+            except JobConflict:
+                pass  # taken over while this one was cut off
+            finally:
+                keeping.cancel()
+                await asyncio.gather(keeping, return_exceptions=True)
+
+    async with cluster(tmp_path) as servers, connections(servers.url, 3) as all_:
+        await all_[0].jetstream().create_key_value(KeyValueConfig(bucket=topology.MODELS_BUCKET, replicas=3))
+        await Jobs(all_[0]).begin(job(num_shards=num_shards))
+        info = await api(all_[0], "STREAM.INFO.KV_hr_jobs")
+        assert info["config"]["num_replicas"] == 3
+        living = [asyncio.create_task(live(nats)) for nats in all_]
+        for node in servers.nodes.values():
+            before = saved.total()
+            node.kill()
+            await until(lambda: saved.total() > before + 10, "work goes on without it")  # noqa: B023 - called at once
+            node.start()
+            await servers.ready()
+        over.set()
+        async with asyncio.timeout(60):
+            await asyncio.gather(*living)
+        records = await Jobs(all_[0]).shards("nightly")
+    assert sorted(records) == [*range(num_shards)]
+    assert all(record.checkpoint.is_done for record in records.values())
+    for shard, record in records.items():
+        # More where a process wrote without hearing of it, which each claim can but once: the next went on from there.
+        assert saved[shard] <= record.checkpoint.tally.rows <= saved[shard] + record.term
