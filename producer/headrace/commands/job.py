@@ -3,6 +3,7 @@
 Knows flags and how facts are printed. Does not know how a job is run: `headrace reindex` does.
 """
 
+import glob
 import sys
 import time
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from headrace.commands.flags import DEFAULT_NATS, Nats
 from headrace.commands.job_command import job_command
 from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state, state_of
 from headrace.commands.long_run import INTERRUPTED
-from headrace.commands.tables import print_json, print_table
+from headrace.commands.tables import print_json, print_table, printable
 from headrace.errors import InputError, JobConflict
 
 job = typer.Typer(
@@ -86,7 +87,7 @@ def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None
     if num_left:
         typer.echo(f"\n{num_left:,} of {record.num_shards:,} shards have not been begun")
     if record.state != "done":
-        typer.echo(f"\nThis goes on with it:\n  {job_command(record)}")
+        typer.echo(f"\nThis goes on with it:\n  {printable(job_command(record))}")
 
 
 @job.command()
@@ -210,7 +211,9 @@ def _end(place: str) -> str:
     if " " in place:
         return place
     kind, colon, path = place.rpartition(":") if ":/" in place else ("", "", place)
-    before, _, last = path.rstrip("/").rpartition("/")
+    *before, last = path.rstrip("/").split("/")
+    if glob.has_magic(last) and before:
+        last = f"{before.pop()}/{last}"
     return f"{kind}{colon}{'…/' if before else ''}{last}"
 
 

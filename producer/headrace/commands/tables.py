@@ -29,7 +29,7 @@ def print_table(
         cut: columns that are cut where there is no room, rather than folded; the last of them are left out where there
             is none at all.
     """
-    shown = [[None if each is None else _printable(str(each)) for each in row] for row in rows]
+    shown = [[None if each is None else printable(str(each)) for each in row] for row in rows]
     console = Console()
     width = console.width if console.is_terminal else _PIPE_WIDTH
     titles = _with_room(titles, shown, cut, width)
@@ -68,6 +68,6 @@ def _cell(value: str | None, *, is_cut: bool) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis") if is_cut else Text(text)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text, in which nothing gives orders to a terminal: much of it comes from elsewhere."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
