@@ -26,6 +26,7 @@ from headrace_contracts import (
     subjects,
 )
 from headrace_contracts.connection import Link
+from headrace_contracts.queues import hand
 
 from headrace.catalogue import Catalogue
 from headrace.chunking import split
@@ -36,7 +37,6 @@ from headrace.options import CallOptions
 from headrace.outgoing import Deadline, Outgoing
 from headrace.pace import Pace
 from headrace.published import Model
-from headrace.queues import hand
 from headrace.result import Gathered
 from headrace.tokens import Tokenized
 

@@ -8,7 +8,9 @@ or score, 130 interrupted.
 import inspect
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from importlib.metadata import entry_points
+from typing import Annotated
 
 import typer
 
@@ -25,15 +27,29 @@ from headrace.commands.up import up
 from headrace.errors import HeadraceError
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(metadata.version("headrace"))
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Text to embeddings and relevance scores over NATS. Try `headrace demo`, then `headrace up`."""
+
+
 def build() -> typer.Typer:
     """The command with all its subcommands."""
     app = typer.Typer(
         name="headrace",
-        help="Text to embeddings and relevance scores over NATS. Try `headrace demo`, then `headrace up`.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    app.callback()(options)
     for command in (up, embed, score, reindex, models, gateway, demo):
         app.command(help=_flowing(command))(command)
     for name, group in (("job", job), ("dead", dead)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from economics.meter import Reading
-from headrace.queues import hand
+from headrace_contracts.queues import hand
 from online import behind, fairness, floor, gateway, overload, recovery
 from online.call import Call, Kind
 from online.capacity import Capacity

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 from headrace import Client, ConnectionFailed, DeadlineExceeded, ErrorCode, Overloaded, RequestFailed, local
-from headrace.queues import hand
 from headrace.retry_budget import RetryBudget
 from headrace_contracts import ErrorReply, decode_chunk, encode_reply, headers, subjects
+from headrace_contracts.queues import hand
 from headrace_engine import Engine
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg

@@ -1,5 +1,6 @@
 """What a gateway refuses, and how: each API's own words, before anything reaches the fleet."""
 
+import gzip
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +48,13 @@ def text_of(path: str, reply: httpx.Response) -> str:
         return str(body["message"])
     assert set(body) == {"error", "error_type"}
     return str(body["error"])
+
+
+@EACH
+def test_a_compressed_body_is_refused_and_not_opened(http: httpx.Client, path: str) -> None:
+    reply = http.post(path, content=gzip.compress(b'{"input": "text"}'), headers={"Content-Encoding": "gzip"})
+    assert reply.status_code == 415
+    assert text_of(path, reply) == "content-encoding is gzip: send the body as it is"
 
 
 @EACH

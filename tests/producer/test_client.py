@@ -18,8 +18,8 @@ from headrace import (
     SyncClient,
     local,
 )
-from headrace.queues import hand
 from headrace_contracts import Envelope, subjects
+from headrace_contracts.queues import hand
 from headrace_engine import Engine
 
 from ..fleet.broker_view import api, connected, emptied, num_messages

@@ -7,12 +7,11 @@ what comes next, and that is how a client learns of it: so this number decides w
 from dataclasses import dataclass
 
 from headrace_contracts import ModelSpec, limits
+from headrace_contracts.queues import hand_size
 
 from headrace_workers.config import WorkerConfig
 from headrace_workers.fleet import View
 
-# Queues of each shard that a tenant has (contracts/wire.md, section 6).
-_HAND = 2
 # No less than so many of the largest messages, or so many bytes: chunks must fit, and workers have some in hand.
 _FEWEST = 2
 _LEAST_BYTES = 16 * 1024
@@ -103,10 +102,10 @@ class Admission:
 def share_of_one(spec: ModelSpec) -> float:
     """The share of one NATS stream in what is queued, where all of it is of one tenant.
 
-    It takes the shards in turn, and has two of the queues of each. All tenants together may queue more, since there may
-    be more queues than two; but none waits behind all of that.
+    It takes the shards in turn, and has a hand of the queues of each. All tenants together may queue more, since there
+    may be more queues than that; but none waits behind all of that.
     """
-    return 1 / (spec.shards * min(_HAND, spec.queues))
+    return 1 / (spec.shards * hand_size(spec.queues))
 
 
 def _workers(number: int) -> str:

@@ -34,6 +34,8 @@ def embed(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
     timeout: Annotated[float | None, typer.Option(help="Seconds. (default: 30 online, 3600 batch)")] = None,
     truncate: Annotated[bool, typer.Option(help="Cut texts that are too long, or give them no vector.")] = True,
     column: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the text.")] = "text",
+    retries: Annotated[int, typer.Option(min=0, help="How often to try again what is refused as overloaded.")] = 0,
+    tenant: Annotated[str | None, typer.Option(help="In whose name; tenants share the fleet.")] = None,
     nats: Nats = DEFAULT_NATS,
 ) -> None:
     """Embed texts. Exit code 3 says that some of them have no vector; standard error says which and why."""
@@ -49,6 +51,8 @@ def embed(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
             dim=dim,
             dtype=cast("Dtype | None", dtype),
             timeout=timeout,
+            retries=retries,
+            tenant=tenant,
             truncate=truncate,
         )
         parts = []

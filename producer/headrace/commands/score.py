@@ -37,6 +37,8 @@ def score(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
     timeout: Annotated[float | None, typer.Option(help="Seconds. (default: 30 online, 3600 batch)")] = None,
     truncate: Annotated[bool, typer.Option(help="Cut documents that are too long, or give them no score.")] = True,
     column: Annotated[str, typer.Option(help="Field of a .jsonl line that holds the document.")] = "text",
+    retries: Annotated[int, typer.Option(min=0, help="How often to try again what is refused as overloaded.")] = 0,
+    tenant: Annotated[str | None, typer.Option(help="In whose name; tenants share the fleet.")] = None,
     nats: Nats = DEFAULT_NATS,
 ) -> None:
     """Score documents by their relevance to a query: a JSON line each. Exit code 3 says that some have no score."""
@@ -50,6 +52,8 @@ def score(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
             prompt_name=prompt_name,
             raw=raw,
             timeout=timeout,
+            retries=retries,
+            tenant=tenant,
             truncate=truncate,
         )
         parts = []

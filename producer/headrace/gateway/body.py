@@ -35,6 +35,9 @@ class Body(Request[None, "str | None", State]):
             RequestEntityTooLarge: it is larger than allowed; found before all of it is read.
         """
         limits: Limits = self.app.state.limits
+        # Not opened here: a small one may hold a large one, and the limits are there to be kept.
+        if (encoding := self.headers.get("content-encoding", "identity").lower()) != "identity":
+            raise Refused(Kind.ENCODED, f"content-encoding is {encoding:.40}: send the body as it is")
         try:
             async with asyncio.timeout(limits.max_body_s):
                 body = await super().body()

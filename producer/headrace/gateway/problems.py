@@ -30,6 +30,7 @@ class Kind(StrEnum):
     WRONG_METHOD = "wrong_method"
     SLOW_BODY = "slow_body"
     TOO_LARGE = "too_large"
+    ENCODED = "encoded"  # a body that is compressed
     OVERLOADED = "overloaded"
     CLIENT_GONE = "client_gone"
     INTERNAL = "internal"
@@ -48,6 +49,7 @@ STATUS = MappingProxyType(
         Kind.WRONG_METHOD: 405,
         Kind.SLOW_BODY: 408,
         Kind.TOO_LARGE: 413,
+        Kind.ENCODED: 415,
         Kind.OVERLOADED: 429,
         Kind.CLIENT_GONE: 499,  # nginx's; nobody reads it but the metrics
         Kind.INTERNAL: 500,

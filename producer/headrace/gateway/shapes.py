@@ -15,7 +15,7 @@ from msgspec import Struct
 from headrace.gateway.problems import STATUS, Kind, Problem
 
 # What any request of an API may be answered with instead of a result.
-_DOCUMENTED = (400, 401, 404, 408, 413, 422, 429, 502, 503, 504)
+_DOCUMENTED = (400, 401, 404, 408, 413, 415, 422, 429, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 from collections import Counter
 from itertools import combinations
 
-from headrace.queues import hand
+from headrace_contracts.queues import hand
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,6 +6,14 @@ in common. Which ones is part of the wire contract, so that all clients of a ten
 
 from zlib import crc32
 
+# More would let a burst of one tenant fill more of what others use.
+_MOST = 2
+
+
+def hand_size(queues: int) -> int:
+    """How many queues a tenant has among so many."""
+    return min(_MOST, queues)
+
 
 def hand(tenant: str | None, queues: int) -> tuple[int, ...]:
     """The queues of a tenant among so many, the one to try first in front; None is a tenant like any other."""
