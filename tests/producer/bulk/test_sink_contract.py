@@ -180,6 +180,17 @@ def test_vectors_of_another_card_are_refused_with_what_differs(make: Make, chang
     assert_holds(opened(make), one)
 
 
+def test_a_writer_is_refused_once_another_has_replaced_its_vectors(kind: str, make: Make) -> None:
+    if kind not in SHARED:
+        pytest.skip("it has one writer")
+    first, second = opened(make), make()
+    first.write(part(range(5)))
+    second.open(replace(CARD, dim=8), replace=True)
+    with pytest.raises(CardMismatch, match=r"dim is 8, this job has \d+"):
+        first.write(part(range(5, 9), window=1))
+    assert second.count() == 0
+
+
 def test_on_request_vectors_of_another_card_are_replaced(make: Make) -> None:
     opened(make).write(part(range(3)))
     of = replace(CARD, dim=8, fingerprint="0" * 16)

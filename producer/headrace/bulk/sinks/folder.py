@@ -71,6 +71,16 @@ class Folder:
         written = self._read(_CARD)
         return None if written is None else Card.from_json(written)
 
+    def check(self, card: Card) -> None:
+        """See that the folder is still one of this card, before something is written.
+
+        Raises:
+            CardMismatch: another job has replaced it meanwhile.
+            SinkError: its card cannot be read.
+        """
+        if (there := self.card()) is not None:
+            card.check(there, str(self.path))
+
     def id_kind(self, ids: Sequence[Id] = (), found: Callable[[], IdKind | None] = lambda: None) -> IdKind | None:
         """What the ids of the sink are, which the first ones decide for all.
 

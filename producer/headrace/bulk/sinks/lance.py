@@ -103,6 +103,7 @@ class LanceSink:
         if not fresh:
             return
         ids = [part.ids[row] for row in fresh]
+        self._folder.check(self._opened())
         kind = self._folder.id_kind(ids, self._kind_of_table)
         with self._folder.alone(), self._told():
             since_ns = time.time_ns() - _SKEW_NS

@@ -74,6 +74,7 @@ class NumpySink:
         if not part.ids:
             self._files.drop(part.name)
             return
+        self._folder.check(self._opened())
         arrays = {
             "vectors": np.ascontiguousarray(part.vectors),
             "hashes": np.frombuffer(b"".join(part.hashes), np.uint8).reshape(-1, 16),
@@ -103,6 +104,7 @@ class NumpySink:
         """Join the windows, drop others and what crashes have left; see Sink.finish."""
         kind = self._folder.id_kind((), self._kind_of_a_file) or "int64"
         with self._folder.alone():
+            self._folder.check(self._opened())
             self._files.remove(but=parts)
             self._folder.sweep()
             self._folder.settle()

@@ -71,8 +71,10 @@ class ParquetSink:
         if not part.ids:  # and no kind of id to write down
             self._files.drop(part.name)
             return
+        card = self._opened()
+        self._folder.check(card)
         kind = self._folder.id_kind(part.ids, self._kind_of_a_file)
-        table = _table(part, self._opened(), kind)
+        table = _table(part, card, kind)
         self._folder.unsettle()
         with whole_file(self._files.path(part.name), self._folder.place) as file:
             pq.write_table(
@@ -99,6 +101,7 @@ class ParquetSink:
     def finish(self, parts: Collection[str]) -> None:
         """Drop the files of other parts, and what crashes have left; see Sink.finish."""
         with self._folder.alone():
+            self._folder.check(self._opened())
             self._files.remove(but=parts)
             self._folder.sweep()
             self._folder.settle()

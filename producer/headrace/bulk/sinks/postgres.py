@@ -35,7 +35,7 @@ from headrace.bulk.sinks.postgres_table import Columns, Table
 from headrace.bulk.sinks.postgres_vector import Element, to_column, to_row
 from headrace.bulk.sinks.postgres_vector import type_name as vector_type_name
 from headrace.bulk.sinks.postgres_vector import type_of as vector_type
-from headrace.errors import CardMismatch, SinkError
+from headrace.errors import CardMismatch, SinkError, SinkRefused
 
 
 class PostgresSink:
@@ -177,7 +177,7 @@ class PostgresSink:
                     f"{self._table.where} has ids of the type {columns.id_type}, and id {shown(first)} is none: give "
                     "the corpus ids of that type, or name another table"
                 )
-                raise SinkError(text)
+                raise SinkRefused(text)
             self._table.alter(connection, wanted)
         return card, self._table.columns(connection)
 
