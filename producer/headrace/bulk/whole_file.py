@@ -16,6 +16,13 @@ from headrace.errors import SinkError
 # Ends the names of files that are not whole yet; what a crash leaves of them is no file of anybody's.
 UNFINISHED = ".unfinished"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_ADVICE = {
+    errno.EACCES: "give this user the right to it, or name another place",
+    errno.EPERM: "give this user the right to it, or name another place",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENOTDIR: "a part of the path is a file: name a folder, which may be new",
+    errno.ENAMETOOLONG: "name a shorter one",
+}
 
 
 @contextmanager
@@ -70,5 +77,5 @@ def with_no_error_remove(path: Path) -> None:
 def refusal(path: Path, error: OSError) -> SinkError:
     """What to say of a file that could not be written or read, with the name of the reason (ENOSPC, EACCES, …)."""
     name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-    advice = "make room" if error.errno in _FULL else "see to that"
+    advice = "make room" if error.errno in _FULL else _ADVICE.get(error.errno or 0, "see to that")
     return SinkError(f"{path}: {error.strerror or error} ({name}): {advice}, and the same command goes on from there")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
+from headrace.bulk.whole_file import refusal
 from headrace.errors import SinkError
 
 _KEY = "QDRANT_API_KEY"
@@ -83,6 +84,8 @@ class Place:
             text = f"{self.where} does not answer ({error}): see that it runs, then run the same command again"
             raise SinkError(text) from error
         except (ValueError, RuntimeError, OSError, sqlite3.Error) as error:  # all of these come from a local storage
+            if isinstance(error, OSError) and error.errno:
+                raise refusal(Path(self.name), error) from error
             raise SinkError(f"{self.where}: {error}") from error
 
 

@@ -62,7 +62,7 @@ class Csv:
         if name not in header:
             error = missing(self._columns, name, str(file.path), [ascii(each)[1:-1] for each in header])
             if len(header) == 1 and any(mark in header[0] for mark in ",;\t|"):
-                error = SourceError(f"{error}, or say what stands between fields (delimiter)")
+                error = SourceError(f"{error}, or say what stands between fields (--delimiter)")
             raise error
 
     def _row(

@@ -47,11 +47,13 @@ class Jsonl:
     def read(self, stretch: Stretch, first: int) -> Iterator[Rows]:
         """See Format.read."""
         with TextLines(stretch.file, stretch.start, stretch.end) as lines:
-            rows = (self._row(stretch, at, line) for at, line in enumerate(_not_blank(lines)) if at >= first)
+            found = enumerate(_not_blank(lines))
+            rows = (self._row(stretch, at, line, lines.number) for at, line in found if at >= first)
             yield from in_rows(rows, first)
 
-    def _row(self, stretch: Stretch, at: int, line: bytes | LineTooLong) -> tuple[Id, str | Problem]:
-        found = _object(line)
+    def _row(self, stretch: Stretch, at: int, line: bytes | LineTooLong, number: int) -> tuple[Id, str | Problem]:
+        # Blank lines are no rows, so its position does not tell people where it is.
+        found = _object(line, "the line" if stretch.start else f"line {number}")
         position = stretch.position(at)
         if isinstance(found, Problem):
             return self._id_of_bad(line, stretch.id_kind) or position, found
@@ -123,19 +125,21 @@ def _not_blank(lines: TextLines) -> Iterator[bytes | LineTooLong]:
                 yield line
 
 
-def _object(line: bytes | LineTooLong) -> _Object | Problem:
+def _object(line: bytes | LineTooLong, where: str = "the line") -> _Object | Problem:
     if isinstance(line, LineTooLong):
         return Problem("unreadable", str(line))
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        return Problem("invalid_utf8", f"byte {error.start} of the line is {line[error.start]:#04x}: not UTF-8")
+        return Problem("invalid_utf8", f"byte {error.start} of {where} is {line[error.start]:#04x}: not UTF-8")
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return Problem("unreadable", f"the line is not JSON: {error}")
+    except json.JSONDecodeError as error:
+        return Problem("unreadable", f"{where} is not JSON: {error.msg} (character {error.pos + 1})")
+    except (ValueError, RecursionError) as error:  # a number or nesting beyond what Python reads
+        return Problem("unreadable", f"{where} is not JSON that can be read: {error}")
     if not isinstance(found, dict):
-        return Problem("unreadable", f"the line is a JSON {type(found).__name__}: an object is wanted")
+        return Problem("unreadable", f"{where} is a JSON {type(found).__name__}: an object is wanted")
     return found
 
 

@@ -54,7 +54,7 @@ def find(what: str, kind: str | None = None) -> Matches:
         SourceError: nothing matches, or files of more than one kind do.
     """
     if kind is not None and kind not in KINDS:
-        raise InputError(f"kind is {kind!r}: choose one of {', '.join(KINDS)}, or duckdb for a query")
+        raise InputError(f"source kind is {kind!r}: choose one of {', '.join(KINDS)}, or duckdb for a query")
     path = Path(what).expanduser()
     if path.is_dir():
         return _of_one_kind(what, _in_folder(path), kind, is_chosen=False)

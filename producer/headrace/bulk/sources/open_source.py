@@ -3,6 +3,7 @@
 Knows how each kind of source is spelt. Does not know how any is read.
 """
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,14 @@ def open_source(
         InputError: an argument is wrong, or a library is missing.
         SourceError: there is no such corpus.
     """
+    if not what.strip():
+        raise InputError("the source is empty: name a file, a folder or a glob, or write duckdb:SELECT ...")
     columns = Columns(column, id_column)
     if kind == _QUERY or (kind is None and what.startswith(f"{_QUERY}:")):
         return _query(what.removeprefix(f"{_QUERY}:"), columns, shards)
     if "://" in what:
         raise SourceError(
-            f"{what} is no path: copy it here, or let DuckDB read it (duckdb:FROM read_parquet('s3://...'))"
+            f"{_shown(what)} is no path: copy it here, or let DuckDB read it (duckdb:FROM read_parquet('s3://...'))"
         )
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise InputError(f"delimiter is {delimiter!r}: one character is needed, and no quote or line end")
@@ -92,6 +95,11 @@ def _format(kind: FileKind, columns: Columns, delimiter: str | None) -> "Format"
     from headrace.bulk.sources.arrow import Arrow  # noqa: PLC0415
 
     return Arrow(columns)
+
+
+def _shown(what: str) -> str:
+    """As it was typed, without a password."""
+    return re.sub(r"(://[^/@:]*):.*@", r"\1:…@", what)
 
 
 def _not_installed(error: ModuleNotFoundError, extra: str) -> InputError:

@@ -130,7 +130,7 @@ def test_the_limit_of_the_process_is_only_ever_raised(tmp_path: Path) -> None:
 def test_a_column_that_is_not_in_the_header_is_said_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"a\.csv has no column 'body': there is id, text; .*--column"):
         read(tmp_path, b"id,text\n1,a\n", column="body")
-    with pytest.raises(SourceError, match=r"there is id;text; .* or say what stands between fields \(delimiter\)"):
+    with pytest.raises(SourceError, match=r"there is id;text; .* or say what stands between fields \(--delimiter\)"):
         read(tmp_path, b"id;text\n1;a\n")
 
 

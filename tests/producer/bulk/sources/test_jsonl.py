@@ -93,6 +93,17 @@ def test_a_bad_line_is_a_problem_in_its_place(tmp_path: Path, line: bytes, code:
     assert rows(source, first=3) == found[3:]
 
 
+def test_a_bad_line_is_told_by_its_number_in_the_file(tmp_path: Path) -> None:
+    content = b'{"id": 1, "text": "a"}\n\n\n{\n[1]\n{"id": 2, "text": "\xff"}\n'
+    source = open_source(str(written(tmp_path / "a.jsonl", content)), id_column="id")
+    texts = [problem.text for _, problem in rows(source, first=1) if isinstance(problem, Problem)]
+    assert texts == [
+        "line 4 is not JSON: Expecting property name enclosed in double quotes (character 2)",
+        "line 5 is a JSON list: an object is wanted",
+        "byte 19 of line 6 is 0xff: not UTF-8",
+    ]
+
+
 def test_an_id_that_is_no_utf8_itself_names_no_row(tmp_path: Path) -> None:
     source = open_source(
         str(written(tmp_path / "a.jsonl", b'{"id": "x", "text": "a"}\n{"id": "\xff", "text": "a"}\n')), id_column="id"

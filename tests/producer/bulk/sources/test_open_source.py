@@ -126,6 +126,14 @@ def test_a_url_is_refused_with_what_would_do() -> None:
         open_source("s3://bucket/a.parquet")
 
 
+def test_no_password_of_a_url_is_repeated_and_nothing_is_not_this_folder() -> None:
+    with pytest.raises(SourceError, match=r"postgresql://me:…@host/db is no path") as raised:
+        open_source("postgresql://me:secret@host/db")
+    assert "secret" not in str(raised.value)
+    with pytest.raises(InputError, match="the source is empty"):
+        open_source(" ")
+
+
 def test_a_kind_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kind is 'xml': choose one of parquet, jsonl, csv, arrow, or duckdb"):
         open_source(str(written(tmp_path / "a.jsonl", ONE)), kind="xml")
