@@ -95,9 +95,11 @@ def how_far(snapshot: Snapshot) -> str:
 
 
 def how_it_goes(snapshot: Snapshot) -> str:
-    """What waits, what was tried again, what failed; what is none is left out, but the queue."""
+    """What waits, what was tried again, what failed; what is none is left out, but the queue of a job that goes on."""
+    goes_on = snapshot.stage in {"starting", "running", "paused"}
     counts = (
-        (snapshot.chunks_queued, "chunk queued", "chunks queued"),
+        # What was seen last may be gone when all is over.
+        (snapshot.chunks_queued if goes_on else 0, "chunk queued", "chunks queued"),
         (snapshot.windows_in_flight, "window in flight", "windows in flight"),
         (snapshot.rows_unchanged, "row unchanged", "rows unchanged"),
         (snapshot.retries, "retry", "retries"),
@@ -105,7 +107,9 @@ def how_it_goes(snapshot: Snapshot) -> str:
         (snapshot.processes if snapshot.processes > 1 else 0, "process", "processes"),
     )
     said = [
-        f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count or many == "chunks queued"
+        f"{count:,} {one if count == 1 else many}"
+        for count, one, many in counts
+        if count or (goes_on and many == "chunks queued")
     ]
     if snapshot.silent_s >= _SILENT_S:
         said.insert(0, f"no answer for {duration(snapshot.silent_s)}: does a worker run?")

@@ -73,6 +73,12 @@ def test_what_went_wrong_is_there_when_something_did() -> None:
     assert said.endswith("3 rows unchanged · 2 retries · 1 row failed · 4 processes")
 
 
+def test_nothing_is_queued_when_all_is_over() -> None:
+    progress = some()
+    progress.stage, progress.windows_in_flight = "done", 0
+    assert not how_it_goes(at_ten(progress))
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0.2, "0 s"), (59.9, "1 min 0 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h"), (125, "2 min 5 s")],
