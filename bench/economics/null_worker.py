@@ -6,19 +6,25 @@ It knows flags and signals, and takes all else from the real worker: its pulls, 
 import argparse
 import asyncio
 import signal
+from collections.abc import Callable
 from functools import partial
 
 from economics.null_engine import NullEngine
 from headrace_workers import WorkerConfig, event_loop, notify
+from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 
 
-async def serve_until_signal(model: str, config: WorkerConfig, ready_fd: int | None) -> None:
-    """Serve until SIGTERM or SIGINT, then drain; a second signal cancels."""
+async def serve_until_signal(load: Callable[[], LoadedEngine], config: WorkerConfig, ready_fd: int | None) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal cancels.
+
+    Args:
+        load: Gives the engine.
+        config: Settings of the worker.
+        ready_fd: Told when it is ready.
+    """
     stop = asyncio.Event()
-    serving = asyncio.ensure_future(
-        serve(partial(NullEngine.load, model), config, stop, lambda _: notify.ready(ready_fd))
-    )
+    serving = asyncio.ensure_future(serve(load, config, stop, lambda _: notify.ready(ready_fd)))
 
     def on_signal() -> None:
         if stop.is_set():
@@ -48,7 +54,7 @@ def main() -> None:
         max_chunk_tokens=flags.max_chunk_tokens,
     )
     with asyncio.Runner(loop_factory=event_loop.factory()) as runner:
-        runner.run(serve_until_signal(flags.model, config, flags.ready_fd))
+        runner.run(serve_until_signal(partial(NullEngine.load, flags.model), config, flags.ready_fd))
 
 
 if __name__ == "__main__":

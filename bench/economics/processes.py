@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import msgspec
 
@@ -67,7 +67,7 @@ def reply(found: object) -> None:
 
 @contextmanager
 def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a worker with an engine that answers at once; entered once it is ready, left once it has drained.
+    """Run a worker with an engine that answers at once; see `worker`.
 
     Args:
         model: As null_worker.py takes it.
@@ -77,11 +77,32 @@ def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Pop
     Raises:
         ProcessFailed: It did not start; it said why on the standard error.
     """
+    with worker("economics.null_worker", model, url, *options) as process:
+        yield process
+
+
+@contextmanager
+def worker(
+    module: str, model: str, url: str, *options: str, log: IO[bytes] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a module that is a worker; entered once it is ready, left once it has drained.
+
+    Args:
+        module: Its name, from bench/.
+        model: As the module takes it.
+        url: Of the nats-server.
+        options: More flags of it.
+        log: For what it says; None is our standard error.
+
+    Raises:
+        ProcessFailed: It did not start; it said why there.
+    """
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as ready:
         try:
             process = subprocess.Popen(
-                [*_command("economics.null_worker"), model, "--nats", url, "--ready-fd", str(writer), *options],
+                [*_command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
+                stderr=log,
                 pass_fds=(writer,),
                 env=_environment(),
                 start_new_session=True,
@@ -90,7 +111,7 @@ def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Pop
             os.close(writer)
         try:
             if ready.read(1) != b"\n":
-                raise ProcessFailed(f"the null worker ended with exit code {process.wait()} before it was ready")
+                raise ProcessFailed(f"{module} ended with exit code {process.wait()} before it was ready")
             yield process
         finally:
             _stop(process)
