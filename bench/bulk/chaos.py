@@ -38,6 +38,8 @@ _DISK_MB = 256
 _ACK_WAIT_S = 5.0
 # Slow enough for the faults to find work: an undisturbed run takes longer than all of them.
 _ROWS_PER_S, _TOKENS_OF_A_ROW = 1200, 25
+# Small, so that a shard has a dozen, some of them done and some under way at any moment.
+_WINDOWS = ("--window-rows", "500")
 _FULL_BYTES = 1  # less than any message takes
 _TRIES = 60
 _LOOK_EVERY_S, _LOOK_S = 0.002, 3.0
@@ -93,9 +95,8 @@ async def _one(ground: Ground, seed: int) -> Run:
             producers: list[Reindex] = []
             pids = lambda: [pid for each in producers if (pid := each.pid) is not None]  # noqa: E731 - of a line
             with disk(ground.work / name, _DISK_MB, pids) as small:
-                what = command(
-                    documents, small.folder, url=broker.url, model=ground.name, job=name, options=ground.options
-                )
+                own = (*_WINDOWS, *ground.options)
+                what = command(documents, small.folder, url=broker.url, model=ground.name, job=name, options=own)
                 logs = [ground.work / name / f"producer-{number}.log" for number in range(_PRODUCERS)]
                 producers += [Reindex(*what, max_tries=_TRIES, log=log) for log in logs]
                 run = await _Chaos(ground, seed, broker, crew, small, producers).run(documents)

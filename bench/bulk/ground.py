@@ -45,7 +45,7 @@ class Amount:
     @classmethod
     def quick(cls) -> "Amount":
         """So little that it only shows that all works."""
-        return cls(million=5000, real=300, throughput=2000, chaos=2000, seeds=1, faults=4)
+        return cls(million=5000, real=300, throughput=2000, chaos=8000, seeds=1, faults=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
