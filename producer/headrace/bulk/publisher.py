@@ -21,6 +21,7 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
+from headrace.bulk.progress import Progress
 from headrace.bulk.room import check_chunk
 from headrace.errors import ConnectionFailed, JobFailed
 from headrace.outcome import FULL, TOO_LARGE
@@ -59,17 +60,11 @@ class _Ack(Enum):
 
 
 class Publisher:
-    """One process's way into the batch queue.
+    """One process's way into the batch queue."""
 
-    Attributes:
-        is_full: whether something waits for room.
-        num_retried: publishes that had to be repeated.
-    """
-
-    def __init__(self, nats: NatsClient, link: Link, inbox: str) -> None:
-        self.is_full = False
-        self.num_retried = 0
+    def __init__(self, nats: NatsClient, link: Link, inbox: str, progress: Progress) -> None:
         self._nats = nats
+        self._progress = progress
         self._link = link
         self._inbox = inbox
         self._numbers = count()
@@ -96,15 +91,15 @@ class Publisher:
         """Publish together until it is stored; where that does not do, in halves, or each apart."""
         pauses, level = Pauses(), logging.WARNING
         while (ack := await self._publish_batch(messages)) is not _Ack.STORED:
-            self.num_retried += 1
+            if ack is not _Ack.FULL:  # to be full is what a bounded queue is for
+                self._progress.retries += len(messages)
             if ack is _Ack.APART and len(messages) > 1:
                 for message in messages:
                     await self._insist([message])
                 return
-            self.is_full = ack is _Ack.FULL
             if ack is _Ack.FULL and len(messages) == 1:
                 await check_chunk(self._nats, messages[0].subject, len(messages[0].body))
-            elif ack is not _Ack.FULL:  # to be full is what a bounded queue is for
+            elif ack is not _Ack.FULL:
                 logger.log(level, "the batch queue does not confirm chunks, to be sent again until it does")
                 level = logging.DEBUG
             await asyncio.sleep(pauses.take_s())
@@ -113,7 +108,6 @@ class Publisher:
                 await self._insist(messages[:middle])
                 await self._insist(messages[middle:])
                 return
-        self.is_full = False
 
     async def _publish_batch(self, messages: Sequence[Message]) -> _Ack:
         await self._link.up.wait()

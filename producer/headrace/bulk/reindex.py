@@ -94,7 +94,7 @@ async def reindex(
             nats=nats,
             link=link,
             source=source,
-            sink=SinkThread(sink),
+            sink=SinkThread(sink, progress),
             job=job,
             settings=settings,
             progress=progress,
@@ -142,7 +142,7 @@ class _Bulk:
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.nats)
-        self.publisher = Publisher(self.nats, self.link, f"{subjects.inbox(self.me.process)}.b")
+        self.publisher = Publisher(self.nats, self.link, f"{subjects.inbox(self.me.process)}.b", self.progress)
         self.link.on_up = self._on_up
 
     async def run(self) -> Summary:

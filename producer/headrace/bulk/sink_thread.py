@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from headrace.bulk.progress import Progress
 from headrace.bulk.rows import Id
 from headrace.bulk.sink import Sink, Stored
 from headrace.errors import SinkError, SinkRefused
@@ -27,12 +28,12 @@ class SinkThread:
 
     Attributes:
         sink: for what runs on the thread.
-        num_retries: writes and reads that were tried again.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, progress: Progress | None = None) -> None:
         self.sink = sink
-        self.num_retries = 0
+        self._progress = progress or Progress()
+        self._trouble = ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sink")
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -47,14 +48,25 @@ class SinkThread:
         """
         for pause_s in _PAUSES_S:
             try:
-                return await self.run(work)
+                done = await self.run(work)
             except SinkRefused:
                 raise
             except SinkError as error:
-                logger.warning("the sink fails, to be tried again in %g s: %s", pause_s, error)
-                self.num_retries += 1
+                self._say(str(error))
+                self._progress.retries += 1
                 await asyncio.sleep(pause_s)
+            else:
+                self._say("")
+                return done
         return await self.run(work)
+
+    def _say(self, trouble: str) -> None:
+        """Say what is new: all windows in flight find the same disk full, again and again."""
+        if trouble and trouble != self._trouble:
+            logger.warning("the sink fails, to be tried again for two minutes: %s", trouble)
+        elif self._trouble and not trouble:
+            logger.warning("the sink works again")
+        self._trouble = trouble
 
     async def lookup(self, ids: Sequence[Id]) -> Mapping[Id, Stored]:
         """What the sink has of these ids.
