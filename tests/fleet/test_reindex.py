@@ -78,6 +78,15 @@ async def test_a_job_that_is_done_has_nothing_left_to_do(fleet: str, tmp_path: P
     assert sink.parts == parts
 
 
+async def test_a_job_whose_vectors_were_removed_makes_them_anew(fleet: str, tmp_path: Path) -> None:
+    source, sink = corpus(60), MemorySink(tmp_path)
+    await run(source, sink, fleet, job="removed")
+    sink.rows.clear()
+    summary = await run(source, sink, fleet, job="removed")
+    assert (summary.rows, summary.written) == (60, 60)
+    assert len(sink.rows) == 60
+
+
 async def test_another_job_on_the_same_sink_embeds_what_has_changed(fleet: str, tmp_path: Path) -> None:
     source, sink = corpus(120), MemorySink(tmp_path)
     await run(source, sink, fleet, job="first")

@@ -42,7 +42,7 @@ from headrace.bulk.source import Shard, Source
 from headrace.bulk.summary import Summary
 from headrace.bulk.tolerance import Tolerance
 from headrace.catalogue import Catalogue
-from headrace.errors import HeadraceError, JobConflict, JobEnded, JobFailed, ShardLost
+from headrace.errors import HeadraceError, JobConflict, JobEnded, JobFailed, ShardLost, SinkRefused
 from headrace.published import Model, Published
 from headrace.reach import reached
 
@@ -165,7 +165,7 @@ class _Bulk:
 
     async def give_up(self, error: BaseException) -> None:
         """If the job has failed here, others are told; if it was cancelled, what waits for it in the broker goes."""
-        if self.record is None or not isinstance(error, JobFailed):
+        if self.record is None or not isinstance(error, (JobFailed, SinkRefused)):
             return
         try:
             async with asyncio.timeout(_LEAVE_S):
@@ -193,11 +193,15 @@ class _Bulk:
             taking = partial(take_folder, sink.place, wanted.source, wanted.sink, replace=settings.replace)
             await self.sink.write(taking)
         await self.sink.run(lambda: sink.open(work.card, replace=settings.replace))
+        is_new = is_new or await self._forget_emptied()
         has_rows = is_new and settings.skip_unchanged and await self.sink.write(sink.count) > 0
         wanted = replace(wanted, options={**wanted.options, LOOKS_UP: has_rows})
         record = self.record = await self.jobs.begin(wanted)
-        if settings.replace:
-            await self._check_not_emptied(record)
+        if settings.replace and await self._is_emptied():
+            raise JobConflict(
+                f"what job {record.name!r} has written is no longer in {record.sink}: forget it with `headrace job rm "
+                f"{record.name}`, and run the command again to begin it anew"
+            )
         ledger = Ledger((sink.place or settings.folder or DEFAULT_FOLDER) / self.job)
         await self.sink.write(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
@@ -205,15 +209,19 @@ class _Bulk:
         work = replace(work, job_ms=record.created_ms)
         return _Begun(record=record, work=work, ledger=ledger, looks_up=looks_up)
 
-    async def _check_not_emptied(self, record: JobRecord) -> None:
-        """See that the sink still has what the job wrote: another job may have replaced it, and now it is empty."""
-        shards = (await self.jobs.shards(record.name)).values()
+    async def _forget_emptied(self) -> bool:
+        """Forget the job if it has ended and its vectors are gone: who removed them wants them made anew."""
+        if (await self.jobs.get(self.job)).state not in FINISHED or not await self._is_emptied():
+            return False
+        logger.warning("what job %s has written is no longer in the sink: it begins anew", self.job)
+        await self.jobs.forget(self.job)
+        return True
+
+    async def _is_emptied(self) -> bool:
+        """Whether the job has written vectors and the sink has none."""
+        shards = (await self.jobs.shards(self.job)).values()
         num_there = sum(shard.checkpoint.tally.written + shard.checkpoint.tally.unchanged for shard in shards)
-        if num_there and not await self.sink.write(self.sink.sink.count):
-            raise JobConflict(
-                f"job {record.name!r} has written {num_there:,} rows, which are no longer in {record.sink}: forget it "
-                f"with `headrace job rm {record.name}`, and run the command again to begin it anew"
-            )
+        return num_there > 0 and not await self.sink.write(self.sink.sink.count)
 
     def _work(self, model: Model) -> Work:
         settings, options = self.settings, self.settings.embed_options()
