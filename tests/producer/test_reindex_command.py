@@ -126,6 +126,30 @@ def test_what_is_lost_in_the_sink_is_found_and_done_again(fleet: str, tmp_path: 
     assert pq.read_table(tmp_path / "out").num_rows == 2
 
 
+def test_a_sink_that_cannot_be_is_refused_at_once_and_nothing_is_left(fleet: str, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.parquet", ["a mill"])
+    for to, says in (
+        ("parquet:corpus.parquet", "a part of the path is a file: name a folder, which may be new"),
+        ("numpy:corpus.parquet/in", "a part of the path is a file"),
+        ("parquet:.", "which is no file of a bulk job: choose a folder of its own"),
+    ):
+        ended = run(tmp_path, fleet, "reindex", "corpus.parquet", "--to", to, "--id", "id", "--progress", "none")
+        assert ended.returncode == 1
+        assert says in ended.stderr
+        assert len(ended.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.parquet"]
+
+
+def test_a_misspelt_column_empties_no_sink(fleet: str, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.parquet", ["a mill"])
+    command = (tmp_path, fleet, "reindex", "corpus.parquet", "--to", "parquet:out", "--id", "id", "--progress", "none")
+    assert run(*command).returncode == 0
+    assert run(*command, "--dim", "8", "--replace", "--column", "body").returncode == 1
+    assert len(pq.read_table(tmp_path / "out")["vector"][0]) == 384
+    assert run(*command, "--dim", "8", "--replace").returncode == 0
+    assert len(pq.read_table(tmp_path / "out")["vector"][0]) == 8
+
+
 def test_a_sink_that_ends_with_the_command_is_refused(tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.parquet", ["a mill"])
     ended = run(tmp_path, "nats://127.0.0.1:1", "reindex", "corpus.parquet", "--to", "qdrant::memory:#mills")

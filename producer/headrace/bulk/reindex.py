@@ -189,10 +189,10 @@ class _Bulk:
         is_new = await self.jobs.check(wanted)
         rows = wanted.cut.rows if wanted.num_rows is None else min(wanted.cut.rows, wanted.num_rows)
         await room.check_results(self.nats, work.card, rows)
-        if is_new and sink.place is not None and sink.is_one_corpus:
-            taking = partial(take_folder, sink.place, wanted.source, wanted.sink, replace=settings.replace)
-            await self.sink.write(taking)
+        # Once: what is wrong with a sink from the first is not to be waited for.
         await self.sink.run(lambda: sink.open(work.card, replace=settings.replace))
+        if is_new and sink.place is not None and sink.is_one_corpus:
+            await self.sink.run(partial(take_folder, sink.place, wanted.source, wanted.sink, replace=settings.replace))
         is_new = is_new or await self._forget_emptied()
         has_rows = is_new and settings.skip_unchanged and await self.sink.write(sink.count) > 0
         wanted = replace(wanted, options={**wanted.options, LOOKS_UP: has_rows})
@@ -203,7 +203,7 @@ class _Bulk:
                 f"{record.name}`, and run the command again to begin it anew"
             )
         ledger = Ledger((sink.place or settings.folder or DEFAULT_FOLDER) / self.job)
-        await self.sink.write(lambda: _adopt(ledger, record, sink))
+        await self.sink.run(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
         looks_up = settings.trusts_sink and bool(record.options[LOOKS_UP])
         work = replace(work, job_ms=record.created_ms)

@@ -21,6 +21,7 @@ _ADVICE = {
     errno.EPERM: "give this user the right to it, or name another place",
     errno.EROFS: "name a place that can be written to",
     errno.ENOTDIR: "a part of the path is a file: name a folder, which may be new",
+    errno.EEXIST: "it is a file: name a folder, which may be new",
     errno.ENAMETOOLONG: "name a shorter one",
 }
 

@@ -46,6 +46,8 @@ class Folder:
             CardMismatch: vectors of another card are there, and `replace` is false.
             SinkError: it is no folder, cannot be written to, or holds what is no job's.
         """
+        if self.path.is_dir() and not self.place.exists():
+            found()  # before anything is left in what may be somebody's folder
         try:
             self.place.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
