@@ -12,6 +12,7 @@ from headrace.bulk.jobs.claim import Claims
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import Checkpoint, Owner, ShardRecord, Tally
 from headrace.bulk.jobs.store import Jobs
+from headrace.commands.job import end_of
 from headrace.commands.job_facts import job_facts, shard_facts, shard_state
 from headrace_contracts import subjects, topology
 
@@ -196,3 +197,20 @@ def test_progress_is_by_rows_or_else_by_shards() -> None:
     assert job_facts(job(num_rows=None), {0: done}, NOW_MS)["progress"] == 1 / 3
     assert job_facts(job(num_rows=None, num_shards=0), {}, NOW_MS)["progress"] is None
     assert job_facts(job(num_rows=0, num_shards=0, state="done"), {}, NOW_MS)["progress"] == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("/data/news/articles.parquet", "…/articles.parquet"),
+        ("articles/*.parquet", "articles/*.parquet"),
+        ("/data/news/*.parquet", "…/news/*.parquet"),
+        ("parquet:/data/vectors", "parquet:…/vectors"),
+        ("parquet:vectors", "parquet:vectors"),
+        ("qdrant:http://mill:6333#articles", "qdrant:…/mill:6333#articles"),
+        ("postgresql://mill:5432/db#articles", "postgresql:…/db#articles"),
+        ("duckdb:SELECT id, text FROM '/data/articles.csv'", "duckdb:SELECT id, text FROM '/data/articles.csv'"),
+    ],
+)
+def test_of_a_place_its_end_is_listed(place: str, said: str) -> None:
+    assert end_of(place) == said

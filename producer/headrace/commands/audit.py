@@ -103,7 +103,7 @@ def told(verdict: Verdict) -> str:
 def _wrong(verdict: Verdict) -> list[tuple[str, int]]:
     return [
         ("missing", verdict.missing),
-        ("with another text", verdict.stale),
+        ("with another text (of another row with that id?)", verdict.stale),
         ("damaged", verdict.damaged),
         ("not done", verdict.not_done),
         ("too many, doubled or of an older corpus", verdict.extra if verdict.is_one_corpus else 0),

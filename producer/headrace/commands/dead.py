@@ -25,7 +25,8 @@ from headrace.letter import Letter
 dead = typer.Typer(help="Dead letters: chunks that no worker could run, and why.", no_args_is_help=True)
 
 _SOME_STAYED = 1
-_TITLES = ("letter", "when", "model", "class", "chunk", "job", "seq", "deliveries", "tokens", "reason")
+# The last ones are cut, or left out, where a terminal has no room for them.
+_TITLES = ("letter", "when", "job", "deliveries", "tokens", "reason", "model", "class", "chunk", "seq")
 _NUMBERS = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 Model: TypeAlias = Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")]
@@ -96,9 +97,10 @@ def list_letters(
     if as_json:
         return
     if not rows:
-        typer.secho("There are no dead letters.", err=True)
+        of_all = {model, job, code} == {None}
+        typer.secho(f"There are no dead letters{'' if of_all else ' that these flags leave'}.", err=True)
         return
-    print_table(_TITLES, rows, whole=("letter", "when"))
+    print_table(_TITLES, rows, whole=_TITLES[:5], cut=_TITLES[5:])
 
 
 @dead.command()

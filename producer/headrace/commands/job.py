@@ -199,18 +199,18 @@ def _set_state(url: str, name: str, state: State, reason: str | None) -> None:
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:
     shown = (facts["name"], state_of(facts), _percent(facts["progress"]), _rows(facts), f"{facts['failed']:,}")
-    return *shown, facts["processes"], _end(facts["source"]), _end(facts["sink"]), facts["model"]
+    return *shown, facts["processes"], end_of(facts["source"]), end_of(facts["sink"]), facts["model"]
 
 
 def _rows(facts: dict[str, Any]) -> str:
     return f"{facts['rows']:,}" + ("" if facts["num_rows"] is None else f" of {facts['num_rows']:,}")
 
 
-def _end(place: str) -> str:
+def end_of(place: str) -> str:
     """The kind and the last part of a path or URL, which tell more than its beginning; a query stays as it is."""
     if " " in place:
         return place
-    kind, colon, path = place.rpartition(":") if ":/" in place else ("", "", place)
+    kind, colon, path = place.partition(":") if ":" in place.partition("/")[0] else ("", "", place)
     *before, last = path.rstrip("/").split("/")
     if glob.has_magic(last) and before:
         last = f"{before.pop()}/{last}"

@@ -26,13 +26,16 @@ def print_table(
         titles: of the columns.
         rows: what is in them; None is shown as a dash, and nothing as markup.
         whole: columns that are never folded.
-        cut: columns that are cut where there is no room, rather than folded; the last of them are left out where there
-            is none at all.
+        cut: columns that are cut where a terminal has no room, rather than folded; the last of them are left out where
+            there is none at all.
     """
     shown = [[None if each is None else printable(str(each)) for each in row] for row in rows]
     console = Console()
     width = console.width if console.is_terminal else _PIPE_WIDTH
-    titles = _with_room(titles, shown, cut, width)
+    if console.is_terminal:
+        titles = _with_room(titles, shown, cut, width)
+    else:
+        cut = ()
     table = Table(box=None, header_style="bold")
     for title in titles:
         table.add_column(title, no_wrap=title in whole, overflow="fold")
