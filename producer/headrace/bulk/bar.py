@@ -11,12 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.bulk.progress import Snapshot
+from headrace.bulk.progress import SILENT_S, Snapshot
 
 # Below this the bar says less than the letters that would have to go for it.
 _LEAST_BAR = 8
-# Workers answer within seconds, whatever the model: after this something is amiss.
-_SILENT_S = 30
 
 
 class _Terminal(Console):
@@ -111,7 +109,7 @@ def how_it_goes(snapshot: Snapshot) -> str:
         for count, one, many in counts
         if count or (goes_on and many == "chunks queued")
     ]
-    if snapshot.silent_s >= _SILENT_S:
+    if snapshot.silent_s >= SILENT_S:
         said.insert(0, f"no answer for {duration(snapshot.silent_s)}: does a worker run?")
     return " · ".join(said)
 

@@ -12,6 +12,8 @@ Stage: TypeAlias = Literal["starting", "running", "paused", "stopped", "done", "
 
 # Tokens come chunk by chunk. Rows come by the window, and the time that is left should not jump with each of them.
 _TOKENS_S, _ROWS_S = 10.0, 600.0
+# Workers answer within seconds, whatever the model: after this something is amiss, and no rate tells what is to come.
+SILENT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Progress:
             self._began_s = now_s
         rows_done = self.rows_elsewhere + self.rows_done
         self._sample(now_s, rows_done)
-        rows_per_s = self._rows.per_s
+        rows_per_s, silent_s = self._rows.per_s, self._silent_s(now_s)
         return Snapshot(
             stage=self.stage,
             rows_done=rows_done,
@@ -112,12 +114,12 @@ class Progress:
             tokens_done=self.tokens_done,
             tokens_per_s=self._tokens.per_s,
             rows_per_s=rows_per_s,
-            eta_s=self._eta_s(rows_done, rows_per_s),
+            eta_s=None if silent_s >= SILENT_S else self._eta_s(rows_done, rows_per_s),
             chunks_queued=self.chunks_queued,
             windows_in_flight=self.windows_in_flight,
             retries=self.retries,
             processes=self.processes,
-            silent_s=self._silent_s(now_s),
+            silent_s=silent_s,
             elapsed_s=now_s - self._began_s,
         )
 

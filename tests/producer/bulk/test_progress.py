@@ -107,11 +107,13 @@ def test_the_last_rates_stay_when_the_job_is_done() -> None:
 
 
 def test_silence_counts_while_chunks_wait_in_the_broker_alone() -> None:
-    progress = running()
+    progress = running(total_rows=1000)
     assert progress.snapshot(0).silent_s == 0
+    progress.rows_done = 100
     assert progress.snapshot(60).silent_s == 0  # the sink may be at work, or a slow corpus
     progress.chunks_queued = 3
-    assert progress.snapshot(90).silent_s == 30
+    assert (progress.snapshot(89).silent_s, progress.snapshot(89).eta_s is None) == (29, False)
+    assert (progress.snapshot(90).silent_s, progress.snapshot(90).eta_s is None) == (30, True)
     progress.tokens_done = 5
     assert progress.snapshot(100).silent_s == 0
     progress.stage = "paused"
