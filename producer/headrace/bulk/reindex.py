@@ -277,6 +277,7 @@ class _Bulk:
             cut=begun.record.cut,
             work=begun.work,
             permits=asyncio.Semaphore(self.settings.in_flight),
+            preparing=asyncio.Lock(),
             max_windows=self.settings.in_flight,
             control=control,
             progress=self.progress,

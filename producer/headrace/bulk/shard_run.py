@@ -57,6 +57,7 @@ class Crew:
         cut: the limits of windows.
         work: what is the same for all windows.
         permits: one a window in flight; so many bound the process's memory.
+        preparing: held by the window that is tokenised.
         max_windows: how many permits there are.
         control: whether the job may go on.
         progress: what is shown of it.
@@ -72,6 +73,7 @@ class Crew:
     cut: Cut
     work: Work
     permits: asyncio.Semaphore
+    preparing: asyncio.Lock
     max_windows: int
     control: Control
     progress: Progress
@@ -225,7 +227,9 @@ class ShardRun:
         crew.progress.windows_in_flight += 1
         try:
             stored = await crew.sink.lookup(window.ids) if crew.looks_up else {}
-            assembly = await asyncio.to_thread(prepare, window, stored, crew.work)
+            # One after the other: the tokenizer takes all cores as it is, and workers wait for the first window.
+            async with crew.preparing:
+                assembly = await asyncio.to_thread(prepare, window, stored, crew.work)
             flight = self._in_flight[window.index] = InFlight(assembly)
             for message in self._early.pop(window.index, {}).values():
                 self._take(message)
