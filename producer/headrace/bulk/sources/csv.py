@@ -40,7 +40,8 @@ class Csv:
         with TextLines(stretch.file) as lines:
             records = self._records(lines, stretch.file)
             header = self._header(records, stretch.file)
-            rows = (self._row(stretch, at, each, header) for at, each in enumerate(records) if at >= first)
+            found = enumerate(records)
+            rows = (self._row(stretch, at, each, header, records.number) for at, each in found if at >= first)
             yield from in_rows(rows, first)
 
     def _records(self, lines: TextLines, file: CorpusFile) -> CsvRecords:
@@ -66,15 +67,19 @@ class Csv:
             raise error
 
     def _row(
-        self, stretch: Stretch, at: int, record: list[str] | Problem, header: list[str]
+        self, stretch: Stretch, at: int, record: list[str] | Problem, header: list[str], number: int
     ) -> tuple[Id, str | Problem]:
         position = stretch.position(at)
         if isinstance(record, list) and len(record) != len(header):
-            record = Problem("unreadable", f"the row has {len(record)} fields, the header {len(header)}")
+            record = Problem("unreadable", f"line {number} has {_fields(len(record))}, the header {len(header)}")
         if isinstance(record, Problem):
             return position, record
         named = position if self._columns.id is None else _value(record[header.index(self._columns.id)])
         return row(position, named, _value(record[header.index(self._columns.text)]), stretch.id_kind)
+
+
+def _fields(count: int) -> str:
+    return f"{count} field{'' if count == 1 else 's'}"
 
 
 def _value(field: str) -> str | bytes:

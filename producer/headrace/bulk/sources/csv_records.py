@@ -17,7 +17,11 @@ _LOOKED_AT_AGAIN = 100
 
 
 class CsvRecords:
-    """The records: the fields of each as str, bytes that are no UTF-8 as surrogates; or why it cannot be read."""
+    """The records: the fields of each as str, bytes that are no UTF-8 as surrogates; or why it cannot be read.
+
+    Attributes:
+        number: of the line that the record which was given last begins at.
+    """
 
     def __init__(self, lines: TextLines, delimiter: str, *, limit: int = MAX_BYTES) -> None:
         """Read them.
@@ -27,6 +31,7 @@ class CsvRecords:
             delimiter: one character.
             limit: characters of a record.
         """
+        self.number = 0
         self._lines = lines
         self._again: deque[str] = deque()
         self._record: list[str] = []
@@ -41,7 +46,7 @@ class CsvRecords:
 
     def __next__(self) -> list[str] | Problem:
         while True:
-            number = self._lines.number + 1 - len(self._again)
+            self.number = number = self._lines.number + 1 - len(self._again)
             self._record.clear()
             self._length = 0
             try:

@@ -85,9 +85,14 @@ def _walk(folder: Path) -> Iterator[Path]:
         raise SourceError(f"{error.filename} cannot be read ({error.strerror}): see its permissions") from error
 
     for here, folders, names in os.walk(folder, onerror=fail):
-        # What programs leave beside their output: _SUCCESS, _temporary, .part-0.crc.
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        # What programs leave beside their output: _SUCCESS, _temporary, .part-0.crc. And our own output.
+        folders[:] = [name for name in folders if not name.startswith((".", "_")) and not _is_sink(Path(here, name))]
         yield from (path for name in names if not name.startswith((".", "_")) and (path := Path(here, name)).is_file())
+
+
+def _is_sink(folder: Path) -> bool:
+    """Whether vectors of a job are in it, which are no part of the corpus that it is in; named itself it is one."""
+    return (folder / "_headrace").is_dir()
 
 
 def _in_glob(pattern: Path) -> list[CorpusFile]:

@@ -145,3 +145,11 @@ def test_a_header_that_is_no_csv_is_refused(tmp_path: Path) -> None:
         read(tmp_path, b'"id"x,text\n1,a\n')
     with pytest.raises(SourceError, match=r"no column 'text': there is \\udcff"):
         read(tmp_path, b"\xff,b\n1,a\n")
+
+
+def test_a_row_of_another_length_is_told_by_its_line(tmp_path: Path) -> None:
+    rows_read = read(tmp_path, b'id,text\n1,"a\nb"\n\n2\n3,c,d\n')
+    assert [each.text for _, each in rows_read if isinstance(each, Problem)] == [
+        "line 5 has 1 field, the header 2",
+        "line 6 has 3 fields, the header 2",
+    ]

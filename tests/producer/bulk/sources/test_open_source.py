@@ -32,6 +32,13 @@ def test_what_programs_leave_beside_their_output_is_passed_over(tmp_path: Path) 
     assert names(tmp_path) == ["a.jsonl"]
 
 
+def test_vectors_in_a_folder_of_the_corpus_are_no_part_of_it_and_a_corpus_of_their_own(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "vectors/b.jsonl", "vectors/_headrace/c.jsonl", "more/vectors/_headrace/d.jsonl"):
+        written(tmp_path / name, ONE)
+    assert names(tmp_path) == ["a.jsonl"]
+    assert names(tmp_path / "vectors") == ["b.jsonl"]
+
+
 def test_a_glob_names_files_from_its_first_star_on(tmp_path: Path) -> None:
     for name in ("x/a.jsonl", "x/b.jsonl", "y/a.jsonl", "x/deep/c.jsonl", "x/a.csv"):
         written(tmp_path / name, ONE)
