@@ -6,10 +6,12 @@ take six minutes and give up after two. Does not know what travels over the conn
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
 from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
 
@@ -28,16 +30,47 @@ class ServerTooOld(ContractError):
 
 
 class _Patient(NatsClient):
-    """nats-py's client, which also hears on when a server answers a PING for which nobody waits any more.
+    """nats-py's client, mended in two places.
 
-    nats-py itself sets the result of a future that was cancelled, and its loop that reads ends by the error: nothing is
-    heard until two PINGs more are unanswered, half a minute later. A server that stood still for a moment is enough.
+    It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
+    that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
+    half a minute later. A server that stood still for a moment is enough.
+
+    And who is cancelled in it is cancelled. nats-py waits for answers by asyncio.wait_for, which before Python 3.12
+    returns one that has just come and keeps the cancelling to itself, and while it waits for its buffer to empty it
+    takes no notice of it at all. Then a task goes on that was told to end, or past its timeout, and whoever waits for
+    its end waits for ever.
     """
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
+
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 0.5,
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        with _heeding_cancellation():
+            return await super().request(subject, payload, timeout, old_style, headers)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        with _heeding_cancellation():
+            return await super()._flush_pending(force_flush)
+
+
+@contextlib.contextmanager
+def _heeding_cancellation() -> Iterator[None]:
+    """Raise CancelledError at the end, should the task have been cancelled in here and nobody have raised it."""
+    task = asyncio.current_task()
+    num_before = 0 if task is None else task.cancelling()
+    yield
+    if task is not None and task.cancelling() > num_before:
+        raise asyncio.CancelledError
 
 
 class Link:

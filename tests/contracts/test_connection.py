@@ -74,3 +74,46 @@ async def test_a_server_that_answers_too_late_is_heard_all_the_same() -> None:
         await nats.publish("hr.inbox.test.word", b"after it went on")
         assert (await heard.next_msg(timeout=5)).data == b"after it went on"
         await close(nats)
+
+
+async def test_who_is_cancelled_while_a_request_is_answered_is_cancelled(
+    nats_server: local.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nats, _ = await connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+    wait_for, waiting = asyncio.wait_for, asyncio.Event()
+
+    async def answered_then(future: "asyncio.Future[object]", timeout: float) -> object:
+        """As asyncio's own before Python 3.12, when the answer comes in the moment of the cancelling."""
+        waiting.set()
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            return await wait_for(future, timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr("nats.aio.client.asyncio.wait_for", answered_then)
+    asking = asyncio.create_task(nats.request("$JS.API.INFO", timeout=5))
+    await waiting.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    monkeypatch.undo()
+    assert (await nats.request("$JS.API.INFO", timeout=5)).data
+    await close(nats)
+
+
+async def test_a_publish_that_waits_for_its_buffer_to_empty_can_be_cancelled(nats_server: local.Server) -> None:
+    nats, _ = await connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+
+    async def publish_for_a_second() -> None:
+        async with asyncio.timeout(1):
+            while True:
+                await nats.publish("nobody", bytes(1_000_000))
+
+    nats_server.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):
+            await publish_for_a_second()
+    finally:
+        nats_server.process.send_signal(signal.SIGCONT)
+        await close(nats)

@@ -361,10 +361,10 @@ class _Bulk:
         if there.state in {"cancelled", "failed"}:
             raise ended(there)
         errors = await self.sink.write(lambda: begun.ledger.join_errors(parts))
+        # Of processes that were killed or stood still, and copies of what was answered twice.
+        await purge(self.nats, self.job, begun.work.card.model)
         if there.state != "done":
             await self.sink.write(lambda: self.sink.sink.finish(parts))
-            # Of processes that were killed, and copies of what was answered twice.
-            await purge(self.nats, self.job, begun.work.card.model)
             done = await self.jobs.set_state(self.job, "done", created_ms=there.created_ms)
             await self.sink.write(lambda: begun.ledger.keep_job(done.to_json()))
         return errors

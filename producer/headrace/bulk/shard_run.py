@@ -255,6 +255,7 @@ class ShardRun:
                 raise flight.failure
 
     async def _publish(self, flight: InFlight, chunks: Sequence[BulkChunk]) -> None:
+        await self._claim.confirm()  # nobody would wait for the results
         await self._crew.publisher.publish([self._message(flight, chunk) for chunk in chunks])
 
     def _message(self, flight: InFlight, chunk: BulkChunk) -> Message:

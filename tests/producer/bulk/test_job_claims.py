@@ -17,7 +17,7 @@ from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import Checkpoint, JobRecord, Owner, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.jobs.watch import Watch
-from headrace.errors import InputError, JobConflict
+from headrace.errors import JobConflict
 from nats.aio.client import Client as NatsClient
 
 from ...waiting import until
@@ -75,6 +75,20 @@ async def test_each_shard_is_claimed_once_and_when_all_are_done_there_is_none(
         await claim.release()
     assert await mine.next() is None
     assert await claims(two[1], 3).next() is None
+
+
+async def test_many_processes_that_claim_at_once_take_none_from_each_other(nats_server: local.Server) -> None:
+    async with connections(nats_server.url, 5) as all_, asyncio.timeout(20):
+        for attempt in range(10):
+            name = f"job-{attempt}"
+            await Jobs(all_[0]).begin(job(name=name, num_shards=15))
+            found = [Claims(Jobs(nats), name, 15, this_process(), 60) for nats in all_]
+
+            async def three(mine: Claims) -> list[Claim]:
+                return [await claimed(mine) for _ in range(3)]
+
+            taken = [claim for some in await asyncio.gather(*map(three, found)) for claim in some]
+            assert sorted(claim.shard for claim in taken) == [*range(15)]
 
 
 async def test_a_job_without_shards_is_done(two: tuple[NatsClient, NatsClient]) -> None:
@@ -207,7 +221,7 @@ async def test_a_job_that_was_removed_ends_the_wait_and_the_claims(two: tuple[Na
     with pytest.raises(JobConflict, match="or its job was removed"):
         await claim.save(DONE)
     await claim.release()
-    with pytest.raises(InputError, match="there is no job 'nightly'"):
+    with pytest.raises(JobConflict, match="job 'nightly' was removed meanwhile"):
         await claims(two[0], 1).next()
 
 

@@ -19,7 +19,7 @@ from headrace.bulk.jobs.process import is_gone
 from headrace.bulk.jobs.record import Checkpoint, JobRecord, Owner, ShardRecord
 from headrace.bulk.jobs.store import Jobs, shard_key
 from headrace.bulk.jobs.watch import Watch, watching
-from headrace.errors import JobConflict, ShardLost
+from headrace.errors import InputError, JobConflict, ShardLost
 
 logger = logging.getLogger(__name__)
 
@@ -156,9 +156,11 @@ class Claims:
 
         Raises:
             JobConflict: the job was removed, or a record of it cannot be read.
-            InputError: there is no such job.
         """
-        job = await self._jobs.get(self._job)
+        try:
+            job = await self._jobs.get(self._job)
+        except InputError:
+            raise _removed(self._job) from None
         try:
             async with watching(self._jobs.nats, self._job, f"{self._job}.*") as watch:
                 return await self._next(job, watch)
