@@ -126,6 +126,20 @@ def test_what_is_lost_in_the_sink_is_found_and_done_again(fleet: str, tmp_path: 
     assert pq.read_table(tmp_path / "out").num_rows == 2
 
 
+def test_a_job_whose_sink_is_no_folder_remembers_where_its_files_are(fleet: str, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.parquet", ["a mill", None])
+    command = ("reindex", str(tmp_path / "corpus.parquet"), "--to", f"qdrant:{tmp_path}/points#mills", "--id", "id")
+    options = ("--job", "apart", "--max-errors", "1", "--progress", "none")
+    assert run(tmp_path, fleet, *command, *options).returncode == 3
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert run(elsewhere, fleet, "job", "verify", "apart", "--no-repair").returncode == 0
+    (facts,) = json_lines(run(elsewhere, fleet, "job", "show", "apart", "--json").stdout)
+    again = run(elsewhere, fleet, *shlex.split(facts["command"])[1:], "--max-errors", "1", "--progress", "none")
+    assert f"1 row failed, see {tmp_path}/headrace-jobs/apart/errors.jsonl" in again.stderr
+    assert not any(elsewhere.iterdir())
+
+
 def test_a_sink_that_cannot_be_is_refused_at_once_and_nothing_is_left(fleet: str, tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.parquet", ["a mill"])
     for to, says in (

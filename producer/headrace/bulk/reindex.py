@@ -34,7 +34,7 @@ from headrace.bulk.prepare import Work
 from headrace.bulk.progress import Progress
 from headrace.bulk.publisher import Publisher
 from headrace.bulk.results import Results
-from headrace.bulk.settings import Settings, check_job
+from headrace.bulk.settings import JOB_DIR, Settings, check_job
 from headrace.bulk.shard_run import Crew, ShardRun
 from headrace.bulk.sink import Sink
 from headrace.bulk.sink_thread import SinkThread
@@ -202,7 +202,7 @@ class _Bulk:
                 f"what job {record.name!r} has written is no longer in {record.sink}: forget it with `headrace job rm "
                 f"{record.name}`, and run the command again to begin it anew"
             )
-        ledger = Ledger((sink.place or settings.folder or DEFAULT_FOLDER) / self.job)
+        ledger = Ledger(self._folder / self.job)
         await self.sink.run(lambda: _adopt(ledger, record, sink))
         self.progress.total_rows = record.num_rows
         looks_up = settings.trusts_sink and bool(record.options[LOOKS_UP])
@@ -222,6 +222,11 @@ class _Bulk:
         shards = (await self.jobs.shards(self.job)).values()
         num_there = sum(shard.checkpoint.tally.written + shard.checkpoint.tally.unchanged for shard in shards)
         return num_there > 0 and not await self.sink.write(self.sink.sink.count)
+
+    @property
+    def _folder(self) -> Path:
+        """For the files of jobs."""
+        return self.sink.sink.place or (self.settings.folder or DEFAULT_FOLDER).expanduser().absolute()
 
     def _work(self, model: Model) -> Work:
         settings, options = self.settings, self.settings.embed_options()
@@ -257,6 +262,8 @@ class _Bulk:
                 "keep_texts": settings.keep_texts,
                 "skip_unchanged": settings.skip_unchanged,
                 "prompt_name": settings.prompt_name,
+                # Were it another one, rows that failed would be listed in two places.
+                JOB_DIR: None if self.sink.sink.place else str(self._folder),
                 **settings.remembered,
             },
             state="running",

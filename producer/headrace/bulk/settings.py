@@ -17,6 +17,9 @@ from headrace.bulk.tolerance import Tolerance
 from headrace.errors import InputError
 from headrace.options import EmbedOptions, check_count
 
+# The option under which a job remembers where its files are.
+JOB_DIR = "job_dir"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -88,7 +91,7 @@ class Settings:
             keep_texts=bool(options["keep_texts"]),
             skip_unchanged=bool(options["skip_unchanged"]),
             cut=record.cut,
-            folder=folder,
+            folder=folder or job_dir(record),
             remembered={name: value for name, value in options.items() if name.startswith("read_")},
             trusts_sink=False,
         )
@@ -103,6 +106,12 @@ class Settings:
             normalize=self.normalize,
             truncate=self.truncate,
         )
+
+
+def job_dir(record: JobRecord) -> Path | None:
+    """Where a job's files are, if not beside its vectors."""
+    remembered = record.options.get(JOB_DIR)
+    return None if remembered is None else Path(str(remembered))
 
 
 def check_job(name: str) -> str:

@@ -22,6 +22,7 @@ from headrace.bulk.ledger import Ledger, Record
 from headrace.bulk.recording import tally_of
 from headrace.bulk.reindex import CONNECT_S, DEFAULT_FOLDER
 from headrace.bulk.rows import Id
+from headrace.bulk.settings import job_dir
 from headrace.bulk.sift import find_problems, text_hash
 from headrace.bulk.sink import Sink, Stored
 from headrace.bulk.sink_thread import SinkThread
@@ -82,7 +83,7 @@ async def verify(
         job: its name.
         url: of nats-server.
         reopen: re-open the windows in which something is wrong; if false they are only named.
-        folder: of the job's files, if the sink is no folder.
+        folder: of the job's files, if the sink is no folder and the job's record does not tell.
 
     Raises:
         InputError: there is no such job.
@@ -108,7 +109,7 @@ class _Audit:
         self._thread = thread
         self._record = record
         self._reopen = reopen
-        self._ledger = Ledger((thread.sink.place or folder or DEFAULT_FOLDER) / record.name)
+        self._ledger = Ledger((thread.sink.place or folder or job_dir(record) or DEFAULT_FOLDER) / record.name)
 
     async def run(self) -> Verdict:
         """All shards, one after the other."""

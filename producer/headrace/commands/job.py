@@ -117,7 +117,9 @@ def verify(
     source: Annotated[str | None, typer.Option(help="The corpus, if spelt otherwise than the job has it.")] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="SINK", help="The sink, likewise.")] = None,
     repair: Annotated[bool, typer.Option(help="Do again what is missing or wrong, or only tell.")] = True,
-    job_dir: Annotated[Path | None, typer.Option(help="As it was given to `headrace reindex`.")] = None,
+    job_dir: Annotated[
+        Path | None, typer.Option(help="Where the job's files are, if not where its record says.")
+    ] = None,
     nats: Nats = DEFAULT_NATS,
     as_json: AsJson = False,
 ) -> None:

@@ -16,6 +16,7 @@ _READ = {
     "read_delimiter": "--delimiter",
     "read_query_shards": "--query-shards",
     "prompt_name": "--prompt-name",
+    "job_dir": "--job-dir",
 }
 _DEFAULTS = {"read_column": "text", "read_query_shards": 1}
 # Each switch, and what it is without a flag.
