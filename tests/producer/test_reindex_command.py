@@ -76,6 +76,20 @@ def test_for_a_program_each_line_is_json_the_last_one_too(fleet: str, tmp_path: 
     assert run(*command, "--max-errors", "some").returncode == 2
 
 
+@pytest.mark.parametrize("progress", ["bar", "json"])
+def test_that_nobody_listens_changes_nothing(fleet: str, tmp_path: Path, progress: str) -> None:
+    write_corpus(tmp_path / "corpus.parquet", ["a mill"])
+    command = [sys.executable, "-m", "headrace", "reindex", "corpus.parquet", "--to", "parquet:out", "--id", "id"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [*command, "--progress", progress], cwd=tmp_path, env=environment(fleet), stderr=writer, check=False, timeout=60
+    )
+    os.close(writer)
+    assert ended.returncode == 0
+    assert pq.read_table(tmp_path / "out").num_rows == 1
+
+
 def test_too_many_failures_end_it_and_say_where_they_are(fleet: str, tmp_path: Path) -> None:
     write_corpus(tmp_path / "corpus.parquet", ["a mill", None])
     ended = run(

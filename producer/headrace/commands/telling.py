@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -29,7 +30,9 @@ class Telling:
 
     def say(self, text: str, **facts: object) -> None:
         """Say a sentence; its facts are for programs."""
-        typer.echo(_line("info", text, facts) if self._as_json else text, err=True)
+        # Who went away without listening, as a closed terminal, changes nothing of what was done.
+        with suppress(OSError):
+            typer.echo(_line("info", text, facts) if self._as_json else text, err=True)
 
     def fail(self, error: HeadraceError) -> NoReturn:
         """End the process with the error and its exit code; for people this is left to the one place that does it.
@@ -40,7 +43,8 @@ class Telling:
         """
         if not self._as_json:
             raise error
-        typer.echo(_line("error", str(error), {"kind": type(error).__name__}), err=True)
+        with suppress(OSError):
+            typer.echo(_line("error", str(error), {"kind": type(error).__name__}), err=True)
         sys.exit(exit_code(error))
 
 
