@@ -12,6 +12,7 @@ import pytest
 from headrace import local
 from headrace.bulk import publisher
 from headrace.bulk.assembly import Assembly
+from headrace.bulk.jobs.record import ShardRecord
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger
 from headrace.bulk.progress import Progress
@@ -20,6 +21,7 @@ from headrace.bulk.rows import Rows
 from headrace.bulk.sink import Part
 from headrace.errors import InputError, JobConflict, JobEnded, JobFailed, SourceError
 from headrace.reach import reached
+from headrace_contracts import DecodeError
 from headrace_engine import Engine
 from nats.aio.msg import Msg
 
@@ -244,6 +246,42 @@ async def test_each_shard_gives_its_subscription_back(nats_server: local.Server,
             pulling.cancel()
             await asyncio.wait([pulling])
             assert len(link._subs) == before
+
+
+async def test_a_bucket_that_lags_behind_costs_the_sink_no_part(
+    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sink, shards = corpus(120, num_shards=3), MemorySink(tmp_path), Jobs.shards
+
+    async def lagging(self: Jobs, name: str) -> dict[int, ShardRecord]:
+        found = await shards(self, name)
+        lags = len(lagged) < 3 and len(found) == 3 and all(each.checkpoint.is_done for each in found.values())
+        if lags:
+            lagged.append(found.popitem())
+        return found
+
+    lagged: list[object] = []
+    monkeypatch.setattr(Jobs, "shards", lagging)
+    await run(source, sink, fleet, job="lag")
+    assert len(lagged) == 3
+    assert sink.finished == [sorted(sink.parts)]
+
+
+async def test_results_that_nobody_can_read_fail_the_job(
+    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.bulk.stalled._LOOK_S", 0.05)
+    source, sink = corpus(100), MemorySink(tmp_path)
+    async with running(minilm, brisk(nats_server.url)):
+        with monkeypatch.context() as patch:
+            patch.setattr("headrace.bulk.shard_run.decode_reply", _unreadable)
+            with pytest.raises(JobFailed, match="results of the fleet cannot be read: v is 9"):
+                await run(source, sink, nats_server.url)
+        assert (await run(source, sink, nats_server.url)).written == 100
+
+
+def _unreadable(_: bytes) -> None:
+    raise DecodeError("v is 9")
 
 
 # -- what sources, sinks and bugs do

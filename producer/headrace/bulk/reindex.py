@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from headrace.bulk.corpus import corpus_of
 from headrace.bulk.jobs.claim import Claim, Claims
 from headrace.bulk.jobs.leftovers import purge
 from headrace.bulk.jobs.process import this_process
-from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, Tally
+from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, ShardRecord, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.ledger import Ledger
 from headrace.bulk.one_corpus import take_folder
@@ -43,6 +43,7 @@ from headrace.bulk.summary import Summary
 from headrace.bulk.tolerance import Tolerance
 from headrace.catalogue import Catalogue
 from headrace.errors import HeadraceError, JobConflict, JobEnded, JobFailed, ShardLost, SinkRefused
+from headrace.pauses import Pauses
 from headrace.published import Model, Published
 from headrace.reach import reached
 
@@ -51,6 +52,7 @@ DEFAULT_FOLDER = Path("headrace-jobs")
 CONNECT_S = 5.0
 # For a process that ends to tell others so; they find out without it.
 _LEAVE_S = 3.0
+_MAX_LOOKS = 8
 
 logger = logging.getLogger(__name__)
 
@@ -359,9 +361,22 @@ class _Bulk:
             errors=errors,
         )
 
+    async def _done_shards(self, num_shards: int) -> Mapping[int, ShardRecord]:
+        """The records of all shards: what is no part of theirs is dropped from the sink."""
+        pauses = Pauses()
+        for _ in range(_MAX_LOOKS):
+            shards = await self.jobs.shards(self.job)
+            if len(shards) == num_shards and all(shard.checkpoint.is_done for shard in shards.values()):
+                return shards
+            # In a cluster a copy of the bucket may lag behind the one that told this process so.
+            await asyncio.sleep(pauses.take_s())
+        raise JobConflict(
+            f"windows of job {self.job!r} were re-opened while it was finished, as an audit does: run the command again"
+        )
+
     async def _finish_alone(self, begun: _Begun) -> Path | None:
         """Returns the file of errors, if there are any."""
-        parts = Parts.of(await self.jobs.shards(self.job))
+        parts = Parts.of(await self._done_shards(begun.record.num_shards))
         there = await self.jobs.get(self.job)
         if there.created_ms != begun.record.created_ms:
             raise JobConflict(f"job {self.job!r} has ended, and another has taken its name")

@@ -35,13 +35,15 @@ from headrace.bulk.source import Source
 from headrace.bulk.stalled import Stalled
 from headrace.bulk.tolerance import Tolerance
 from headrace.bulk.window import Window, undone_windows
-from headrace.errors import BulkError
+from headrace.errors import BulkError, JobFailed
 from headrace.pauses import Pauses
 
 logger = logging.getLogger(__name__)
 
 # To tidy up for others when this process ends; they can do it themselves.
 _LEAVE_S = 3.0
+# One behind the other: then it is no accident.
+_MAX_UNREADABLE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ class ShardRun:
         self._since = datetime.min.replace(tzinfo=UTC)
         # Results of windows that an earlier process sent and this one has not read yet.
         self._early: dict[int, dict[str, Msg]] = {}
+        self._num_unreadable = 0
         self._model, self._job = crew.work.card.model, crew.work.job
         self._subject = subjects.batch(self._model, self._job, claim.shard)
         self._purge_call = f"STREAM.PURGE.{subjects.batch_stream(self._model)}"
@@ -287,8 +290,14 @@ class ShardRun:
         try:
             reply = decode_reply(message.data)
         except DecodeError as error:
+            self._num_unreadable += 1
+            if self._num_unreadable > _MAX_UNREADABLE:
+                raise JobFailed(
+                    f"results of the fleet cannot be read: {error}; see which version its workers are"
+                ) from error
             logger.warning("a result cannot be read, so its chunk is sent again when nothing else comes: %s", error)
             return True
+        self._num_unreadable = 0
         index = window_of(reply.id)
         if index is None or self._checkpoint.spans.end_of(index) is not None:
             return True

@@ -204,5 +204,7 @@ def default_name(source: str, sink: str, model: str | None) -> str:
 def _told(summary: Summary) -> str:
     unchanged = f", {summary.unchanged:,} were there already" if summary.unchanged else ""
     rows = f"{summary.written:,} of {rows_of(summary.rows)} written{unchanged}"
-    failed = f"; {rows_of(summary.failed)} failed, see {summary.errors}" if summary.failed else ""
+    # Each machine has the errors that it found, where the job's files are in no shared folder.
+    where = summary.errors or "errors.jsonl of the machine that found them"
+    failed = f"; {rows_of(summary.failed)} failed, see {where}" if summary.failed else ""
     return f"job {summary.job} is done: {rows}{failed}"
