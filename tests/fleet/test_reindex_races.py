@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,13 @@ from .harness import WatchedEngine, brisk, running
 from .reindexing import BATCH, RESULTS, assert_broker_is_empty
 
 SMALL_STEPS = {"step_tokens": 512, "max_chunk_tokens": 256}
+
+
+@pytest.fixture
+async def own_fleet(nats_server: local.Server, minilm: Engine) -> AsyncIterator[str]:
+    """For jobs that end early: what the worker has in hand then comes late, and is in the way of no other test."""
+    async with running(minilm, brisk(nats_server.url)):
+        yield nats_server.url
 
 
 def rows_of(source: MadeUp) -> set[object]:
@@ -300,20 +307,19 @@ class Torn(MadeUp):
 
 
 async def test_a_source_that_fails_in_the_middle_ends_the_job_and_gives_its_shard_back(
-    fleet: str, tmp_path: Path
+    own_fleet: str, tmp_path: Path
 ) -> None:
     whole, sink = corpus(200, rows_at_a_time=20), MemorySink(tmp_path)
     torn = Torn(*whole.rows, rows_at_a_time=20)
     with pytest.raises(SourceError, match="the disk is gone"):
-        await run(torn, sink, fleet, job="torn")
-    async with connected(fleet) as link:
+        await run(torn, sink, own_fleet, job="torn")
+    async with connected(own_fleet) as link:
         jobs = Jobs(link)
         assert (await jobs.get("torn")).state == "running"
         assert [shard.owner for shard in (await jobs.shards("torn")).values()] == [None]
-        assert await num_messages(link, BATCH) == 0
-    assert (await run(whole, sink, fleet, job="torn")).rows == 200
+    assert (await run(whole, sink, own_fleet, job="torn")).rows == 200
     assert sink.rows.keys() == rows_of(whole)
-    await assert_broker_is_empty(fleet)
+    await assert_broker_is_empty(own_fleet)
 
 
 class Buggy(MemorySink):
@@ -326,25 +332,25 @@ class Buggy(MemorySink):
         super().write(part)
 
 
-async def test_a_bug_in_a_sink_is_raised_as_it_is_and_the_same_command_goes_on(fleet: str, tmp_path: Path) -> None:
+async def test_a_bug_in_a_sink_is_raised_as_it_is_and_the_same_command_goes_on(own_fleet: str, tmp_path: Path) -> None:
     source, sink = corpus(200, num_shards=2), Buggy(tmp_path)
     sink.fails = 1
     with pytest.raises(ZeroDivisionError, match="a bug of a sink") as raised:
-        await run(source, sink, fleet, job="bug")
+        await run(source, sink, own_fleet, job="bug")
     assert any(entry.name == "write" for entry in raised.traceback), "the traceback says where"
-    assert (await run(source, sink, fleet, job="bug")).rows == 400
+    assert (await run(source, sink, own_fleet, job="bug")).rows == 400
     assert sink.rows.keys() == rows_of(source)
 
 
 async def test_a_bug_in_taking_a_result_ends_the_job_rather_than_have_it_wait(
-    fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, sink = corpus(100), MemorySink(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Assembly, "take", partial(_fail))
         with pytest.raises(ZeroDivisionError, match="a bug of ours"):
-            await run(source, sink, fleet, job="taken")
-    assert (await run(source, sink, fleet, job="taken")).written == 100
+            await run(source, sink, own_fleet, job="taken")
+    assert (await run(source, sink, own_fleet, job="taken")).written == 100
 
 
 def _fail(*_: object) -> None:

@@ -22,7 +22,7 @@ from headrace.bulk.card import Card
 from headrace.bulk.control import Control, ended
 from headrace.bulk.corpus import corpus_of
 from headrace.bulk.jobs.claim import Claim, Claims
-from headrace.bulk.jobs.leftovers import purge
+from headrace.bulk.jobs.leftovers import drain, purge
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import FINISHED, LOOKS_UP, JobRecord, Owner, ShardRecord, Tally
 from headrace.bulk.jobs.store import Jobs
@@ -384,6 +384,7 @@ class _Bulk:
             raise ended(there)
         errors = await self.sink.write(lambda: begun.ledger.join_errors(parts))
         # Of processes that were killed or stood still, and copies of what was answered twice.
+        await drain(self.nats, self.job, begun.work.card.model)
         await purge(self.nats, self.job, begun.work.card.model)
         if there.state != "done":
             await self.sink.write(lambda: self.sink.sink.finish(parts))

@@ -3,6 +3,7 @@
 Knows the NATS streams and subjects. A later job of the same name must not find the results of this one.
 """
 
+import asyncio
 import contextlib
 from functools import partial
 
@@ -10,9 +11,14 @@ from headrace_contracts import subjects, topology
 from headrace_contracts.api import api
 from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
 
 from headrace.bulk.jobs.bucket import patiently
 from headrace.bulk.results import consumers
+from headrace.pauses import Pauses
+
+# For copies of chunks that workers have in hand when a job is done.
+_DRAIN_S = 3.0
 
 
 async def purge(nats: NatsClient, job: str, model: str | None) -> None:
@@ -35,6 +41,18 @@ async def purge(nats: NatsClient, job: str, model: str | None) -> None:
     for stream, those in waiting.items():
         await patiently(nats, partial(_purge, nats, stream, those))
     await patiently(nats, partial(_delete_consumers, nats, job))
+
+
+async def drain(nats: NatsClient, job: str, model: str) -> None:
+    """Let workers answer what they have in hand of a job that is done, for a moment: later nobody would remove that."""
+    wanted = {"subjects_filter": subjects.batch_of_job(model, job)}
+    pauses = Pauses()
+    with contextlib.suppress(NatsError, TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            while (info := await api(nats, f"STREAM.INFO.{subjects.batch_stream(model)}", wanted)) is not None:
+                if not info["state"].get("subjects"):
+                    return
+                await asyncio.sleep(pauses.take_s())
 
 
 async def _purge(nats: NatsClient, stream: str, those: str) -> None:
