@@ -18,9 +18,10 @@ from headrace.bulk.cut import Spans
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import JobRecord, Tally
 from headrace.bulk.jobs.store import Jobs
+from headrace.bulk.joining import DEFAULT_FOLDER
 from headrace.bulk.ledger import Ledger, Record
 from headrace.bulk.recording import tally_of
-from headrace.bulk.reindex import CONNECT_S, DEFAULT_FOLDER
+from headrace.bulk.reindex import CONNECT_S
 from headrace.bulk.rows import Id
 from headrace.bulk.settings import job_dir
 from headrace.bulk.sift import find_problems, text_hash
