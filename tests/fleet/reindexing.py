@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -99,8 +97,10 @@ async def ended(process: "subprocess.Popen[str]", seconds: float = 60) -> tuple[
 
 def kill(process: "subprocess.Popen[str]") -> None:
     """End it without a word, and see its end."""
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.wait()
+    if process.stderr is not None:
+        process.stderr.close()
 
 
 @asynccontextmanager
@@ -110,5 +110,4 @@ async def ending(*processes: "subprocess.Popen[str]") -> AsyncIterator[tuple["su
         yield processes
     finally:
         for process in processes:
-            if process.poll() is None:
-                kill(process)
+            kill(process)

@@ -24,11 +24,11 @@ SMALL_STEPS = {"step_tokens": 256, "max_chunk_tokens": 256}
 SOME_FAILED, INTERRUPTED = 3, 130
 
 
-async def some_more(worker: Running, engine: WatchedEngine, steps: int) -> None:
-    """Let the engine take so many steps, and wait until they are answered."""
+async def some_more(worker: Running, engine: WatchedEngine, steps: int, of: "subprocess.Popen[str]") -> None:
+    """Let the engine take so many steps, and wait until they are answered, or the process has no more."""
     wanted = worker.counters.answered + steps
     engine.permit(steps)
-    await until(lambda: worker.counters.answered >= wanted, "the steps are answered")
+    await until(lambda: worker.counters.answered >= wanted or of.poll() is not None, "the steps are answered")
 
 
 async def some_acks(url: str) -> None:
@@ -58,7 +58,7 @@ async def test_a_process_killed_again_and_again_is_made_good_by_the_same_command
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker:
         for _ in range(4):
             async with ending(corpus.start(nats_server.url)) as (doomed,):
-                await some_more(worker, engine, rng.randint(1, 12))
+                await some_more(worker, engine, rng.randint(1, 12), doomed)
                 await asyncio.sleep(rng.random() / 20)  # some time between a result and the next one
                 kill(doomed)
         engine.release()
@@ -94,11 +94,11 @@ async def test_of_a_process_that_is_frozen_past_its_lease_another_takes_the_shar
     corpus, engine = Corpus(tmp_path, 200, 1), WatchedEngine(minilm, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker, connected(nats_server.url) as link:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
-            await some_more(worker, engine, 4)
+            await some_more(worker, engine, 4, frozen)
             frozen.send_signal(signal.SIGSTOP)
             async with ending(corpus.start(nats_server.url, lease_s=1)) as (other,):
                 await works_alone(Jobs(link), other)
-                await some_more(worker, engine, 2)
+                await some_more(worker, engine, 2, other)
                 frozen.send_signal(signal.SIGCONT)
                 engine.release()
                 for process in (frozen, other):
@@ -113,7 +113,7 @@ async def test_a_process_that_wakes_up_when_others_have_done_its_work_finds_the_
     corpus, engine = Corpus(tmp_path, 100, 3), WatchedEngine(minilm, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
-            await some_more(worker, engine, 4)
+            await some_more(worker, engine, 4, frozen)
             frozen.send_signal(signal.SIGSTOP)
             engine.release()
             async with ending(corpus.start(nats_server.url, lease_s=1)) as (other,):
@@ -147,7 +147,7 @@ async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(
         server = first_life.enter_context(local.server(tmp_path / "nats"))
         async with running(engine, brisk(server.url, **SMALL_STEPS)) as worker:
             async with ending(corpus.start(server.url)) as (told,):
-                await some_more(worker, engine, 2)
+                await some_more(worker, engine, 2, told)
                 await asyncio.to_thread(first_life.close)
                 told.send_signal(signal.SIGTERM)
                 code, said = await ended(told, 30)
