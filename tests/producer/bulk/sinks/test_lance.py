@@ -138,7 +138,9 @@ def _write_all(path: Path, shard: int, same: range) -> None:
         sink.write(part([f"same-{row}" for row in same], shard=9))
 
 
-def test_processes_that_write_at_once_double_nothing(tmp_path: Path) -> None:
+def test_processes_that_write_at_once_double_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each finds this module by the path that it is given, whichever way pytest was started.
+    monkeypatch.syspath_prepend(Path(__file__).parents[4])
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_write_all, args=(tmp_path / "s", shard, range(30))) for shard in range(3)]
     for process in processes:
