@@ -7,13 +7,13 @@ import asyncio
 import logging
 
 from headrace_contracts import subjects
-from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace.bulk.jobs.record import Owner, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.bulk.progress import Progress
+from headrace.bulk.queued import num_queued
 from headrace.errors import HeadraceError
 
 logger = logging.getLogger(__name__)
@@ -33,13 +33,12 @@ class Overview:
         self._model = model
         self._progress = progress
         self._me = me
+        self._every_s = _EVERY_S
 
     async def look(self) -> Tally:
         """The tally of the whole job; the progress is told what of it others did."""
         shards = await self._jobs.shards(self._job)
-        tally = Tally()
-        for shard in shards.values():
-            tally = tally.plus(shard.checkpoint.tally)
+        tally = Tally.sum(shard.checkpoint.tally for shard in shards.values())
         owners = {shard.owner.process for shard in shards.values() if shard.owner is not None}
         self._progress.processes = len(owners | {self._me.process})
         self._progress.rows_elsewhere = max(0, tally.rows - self._progress.rows_done)
@@ -48,16 +47,11 @@ class Overview:
 
     async def run(self) -> None:
         """Look now and then, for ever; cancel to end."""
-        call = f"STREAM.INFO.{subjects.batch_stream(self._model)}"
-        wanted = {"subjects_filter": subjects.batch_of_job(self._model, self._job)}
+        chunks = subjects.batch_of_job(self._model, self._job)
         while True:
             try:
                 await self.look()
-                info = await api(self._nats, call, wanted)
-                queued = {} if info is None else info["state"].get("subjects") or {}
-                self._progress.chunks_queued = sum(queued.values())
+                self._progress.chunks_queued = await num_queued(self._nats, self._model, chunks)
             except (NatsError, TimeoutError, HeadraceError) as error:
                 logger.debug("cannot look around: %r", error)
             await asyncio.sleep(self._every_s)
-
-    _every_s = _EVERY_S

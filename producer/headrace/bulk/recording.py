@@ -1,6 +1,6 @@
 """What is written down of a window: how many rows did what, and checksums by which an audit knows them again. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from headrace.bulk import checksums
 from headrace.bulk.jobs.record import Tally
@@ -33,11 +33,3 @@ def tally_of(record: Record) -> Tally:
         failed=record.failed,
         tokens=record.tokens,
     )
-
-
-def sum_of(tallies: Iterable[Tally]) -> Tally:
-    """All of them together."""
-    total = Tally()
-    for tally in tallies:
-        total = total.plus(tally)
-    return total

@@ -23,12 +23,12 @@ from headrace.bulk.bulk_chunk import BulkChunk, window_of
 from headrace.bulk.control import Control
 from headrace.bulk.cut import Cut, Span, Spans
 from headrace.bulk.jobs.claim import Claim
-from headrace.bulk.jobs.record import Checkpoint
+from headrace.bulk.jobs.record import Checkpoint, Tally
 from headrace.bulk.ledger import Ledger, Record
 from headrace.bulk.prepare import Work, prepare
 from headrace.bulk.progress import Progress
 from headrace.bulk.publisher import Message, Publisher
-from headrace.bulk.recording import record_of, sum_of, tally_of
+from headrace.bulk.recording import record_of, tally_of
 from headrace.bulk.results import Results
 from headrace.bulk.sink_thread import SinkThread
 from headrace.bulk.source import Source
@@ -198,7 +198,7 @@ class ShardRun:
         """How far the shard is by the ledger. On the sink's thread."""
         records = self._crew.ledger.records(self._claim.shard).values()
         spans = [Span(each.window, each.window + 1, each.first, each.first + each.rows) for each in records]
-        return Checkpoint(Spans.of(spans), sum_of(map(tally_of, records)))
+        return Checkpoint(Spans.of(spans), Tally.sum(map(tally_of, records)))
 
     # -- read
 

@@ -8,11 +8,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from headrace_contracts import subjects
-from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
+from headrace.bulk.queued import num_queued
 from headrace.bulk.results import Results
 
 logger = logging.getLogger(__name__)
@@ -26,7 +25,7 @@ class Stalled:
     def __init__(self, nats: NatsClient, results: Results, model: str, subject: str) -> None:
         self._nats = nats
         self._results = results
-        self._call = f"STREAM.INFO.{subjects.batch_stream(model)}"
+        self._model = model
         self._subject = subject
         self._has_heard = False
 
@@ -57,9 +56,8 @@ class Stalled:
     async def _may_come(self) -> bool:
         """Whether the broker has chunks or results of the shard; in doubt it has."""
         try:
-            info = await api(self._nats, self._call, {"subjects_filter": self._subject})
-            queued = None if info is None else info["state"].get("subjects")
-            return bool(queued) or await self._results.num_waiting() > 0
+            queued = await num_queued(self._nats, self._model, self._subject)
+            return queued > 0 or await self._results.num_waiting() > 0
         except (NatsError, TimeoutError) as error:
             logger.info("the broker does not say what is queued: %r", error)
             return True

@@ -95,8 +95,8 @@ async def verify(
     async with reached(url, name=f"headrace job {job}", client_id=me, timeout_s=CONNECT_S) as (nats, _):
         thread = SinkThread(sink)
         try:
-            audit = _Audit(Jobs(nats), source, thread, await Jobs(nats).get(job), reopen=reopen, folder=folder)
-            return await audit.run()
+            jobs = Jobs(nats)
+            return await _Audit(jobs, source, thread, await jobs.get(job), reopen=reopen, folder=folder).run()
         finally:
             await thread.close()
 
@@ -130,7 +130,7 @@ class _Audit:
         return verdict
 
     async def _shard(self, shard: int, verdict: Verdict) -> None:
-        known = (await self._jobs.shards(self._record.name)).get(shard)
+        known = await self._jobs.shard(self._record.name, shard)
         spans = Spans() if known is None else known.checkpoint.spans
         records = await asyncio.to_thread(self._ledger.records, shard)
         windows = cut_rows(self._source.read(shard, 0), shard, self._record.cut, 0, 0)

@@ -3,7 +3,7 @@
 Pure. Knows records of jobs. Does not know how facts are printed, nor where records are kept.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,7 @@ _SILENT_MS = 60_000
 
 def job_facts(job: JobRecord, shards: Mapping[int, ShardRecord], now_ms: int) -> dict[str, Any]:
     """A job and how far it is; a flat map, as a line of JSON."""
-    tally = _sum(record.checkpoint.tally for record in shards.values())
+    tally = Tally.sum(record.checkpoint.tally for record in shards.values())
     at_work = [record.owner for record in shards.values() if shard_state(record, now_ms) == "at work"]
     return {
         "name": job.name,
@@ -66,13 +66,6 @@ def shard_state(record: ShardRecord, now_ms: int) -> str:
 def owner_name(owner: Owner) -> str:
     """A process, for people."""
     return f"{owner.host}:{owner.pid}"
-
-
-def _sum(tallies: Iterable[Tally]) -> Tally:
-    total = Tally()
-    for each in tallies:
-        total = total.plus(each)
-    return total
 
 
 def _progress(job: JobRecord, shards: Mapping[int, ShardRecord], tally: Tally) -> float | None:

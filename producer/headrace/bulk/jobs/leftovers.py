@@ -14,6 +14,7 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace.bulk.jobs.bucket import patiently
+from headrace.bulk.queued import num_queued
 from headrace.bulk.results import consumers
 from headrace.pauses import Pauses
 
@@ -45,13 +46,10 @@ async def purge(nats: NatsClient, job: str, model: str | None) -> None:
 
 async def drain(nats: NatsClient, job: str, model: str) -> None:
     """Let workers answer what they have in hand of a job that is done, for a moment: later nobody would remove that."""
-    wanted = {"subjects_filter": subjects.batch_of_job(model, job)}
-    pauses = Pauses()
+    chunks, pauses = subjects.batch_of_job(model, job), Pauses()
     with contextlib.suppress(NatsError, TimeoutError):
         async with asyncio.timeout(_DRAIN_S):
-            while (info := await api(nats, f"STREAM.INFO.{subjects.batch_stream(model)}", wanted)) is not None:
-                if not info["state"].get("subjects"):
-                    return
+            while await num_queued(nats, model, chunks):  # noqa: ASYNC110 - the broker tells nobody
                 await asyncio.sleep(pauses.take_s())
 
 

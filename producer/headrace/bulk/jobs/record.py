@@ -5,7 +5,7 @@ it and how far it is. Reading is strict, so that nothing is continued by half-un
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -141,6 +141,14 @@ class Tally:
     failed: int = 0
     tokens: int = 0
     retried: int = 0
+
+    @classmethod
+    def sum(cls, tallies: "Iterable[Tally]") -> "Tally":
+        """All of them together."""
+        total = cls()
+        for tally in tallies:
+            total = total.plus(tally)
+        return total
 
     def plus(self, other: "Tally") -> "Tally":
         """Both together."""

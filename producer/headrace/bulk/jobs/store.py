@@ -159,6 +159,17 @@ class Jobs:
         mine = [record for record in records if record.job_ms == job.created_ms and record.shard < job.num_shards]
         return {record.shard: record for record in sorted(mine, key=_number)}
 
+    async def shard(self, name: str, number: int) -> ShardRecord | None:
+        """The record of one shard of a job; None if nobody has begun it.
+
+        Raises:
+            InputError: there is no such job.
+        """
+        job = await self.get(name)
+        entry = await self.bucket.get(shard_key(name, number))
+        record = None if entry is None else _shard(entry)
+        return None if record is None or record.job_ms != job.created_ms else record
+
     async def forget(self, name: str) -> None:
         """Remove a job and its shards, also one whose record cannot be read, and what waits in the broker for it.
 
