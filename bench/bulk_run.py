@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import msgspec
 import torch
 from bulk import chaos, million, real, throughput
 from bulk.ground import Amount, Ground
@@ -22,10 +21,10 @@ from headrace_engine.precision import compute_dtype
 from machine import Machine
 from online.cores import Cores
 from online.finding import Finding
+from online.kept import save
 from online.report import report
 from rich.console import Console
 
-SCHEMA = 1
 PARTS: Mapping[str, Callable[[Ground], Awaitable[Finding]]] = {
     "throughput": throughput.measure,
     "real": real.measure,
@@ -117,35 +116,9 @@ async def measure(ground: Ground, parts: Sequence[str]) -> list[Finding]:
         try:
             findings.append(await PARTS[part](ground))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
-            reason = _reason(error)
-            ground.say(f"{part} broke: {reason}")
-            findings.append(Finding(part=part, what="was not finished", broke=reason))
+            findings.append(Finding.broken(part, error))
+            ground.say(f"{part} broke: {findings[-1].broke}")
     return findings
-
-
-def _reason(error: BaseException) -> str:
-    """Its words, or those of the first of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or repr(error)
-
-
-def save(file: Path, machine: Machine, flags: Flags, cores: Cores, findings: Sequence[Finding]) -> None:
-    """Write all of it as JSON; what is no number there is null."""
-    content = {
-        "schema": SCHEMA,
-        "machine": asdict(machine),
-        "cores": asdict(cores),
-        "amount": asdict(flags.amount),
-        "first_seed": flags.first_seed,
-        "job": flags.options,
-        "findings": [
-            asdict(finding) | {"verdicts": [asdict(each) | {"holds": each.holds} for each in finding.verdicts]}
-            for finding in findings
-        ],
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def main() -> None:
@@ -173,7 +146,8 @@ def main() -> None:
     for line in report(machine, cores, findings, is_quick=flags.is_quick):
         console.print(line)
     if flags.out is not None:
-        save(flags.out, machine, flags, cores, findings)
+        settings = {"amount": asdict(flags.amount), "first_seed": flags.first_seed, "job": flags.options}
+        save(flags.out, machine, cores, settings, findings)
     # A quick run judges no speed; what is lost in one is lost all the same.
     if any(finding.broke or (finding.fails and not flags.is_quick) for finding in findings):
         sys.exit(_FAILED)

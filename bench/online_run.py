@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 import torch
 from contenders import DTYPES, Dtype
 from headrace_engine import EngineConfig
@@ -26,11 +25,11 @@ from online.amount import Amount
 from online.cores import Cores, on
 from online.finding import Finding
 from online.ground import Ground
+from online.kept import save
 from online.report import report
 from rich.console import Console
 from workloads import Texts
 
-SCHEMA = 1
 PARTS: Mapping[str, Callable[[Ground], Awaitable[Finding]]] = {
     "overload": overload.measure,
     "mix": mix.measure,
@@ -114,40 +113,13 @@ async def measure(ground: Ground, parts: Sequence[str]) -> list[Finding]:
             async with asyncio.timeout(ground.amount.part_s):
                 findings.append(await PARTS[part](ground))
         except TimeoutError:
-            findings.append(_broken(part, f"it was not done after {ground.amount.part_s:g} s"))
+            late = TimeoutError(f"it was not done after {ground.amount.part_s:g} s")
+            findings.append(Finding.broken(part, late))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
-            findings.append(_broken(part, _reason(error)))
+            findings.append(Finding.broken(part, error))
+        if findings[-1].broke:
+            _say(f"{part} broke: {findings[-1].broke}")
     return findings
-
-
-def _broken(part: str, reason: str) -> Finding:
-    _say(f"{part} broke: {reason}")
-    return Finding(part=part, what="was not finished", broke=reason)
-
-
-def _reason(error: BaseException) -> str:
-    """Its words, or those of the first of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or repr(error)
-
-
-def save(file: Path, machine: Machine, flags: Flags, cores: Cores, findings: Sequence[Finding]) -> None:
-    """Write all of it as JSON; what is no number there is null."""
-    content = {
-        "schema": SCHEMA,
-        "machine": asdict(machine),
-        "cores": asdict(cores),
-        "amount": asdict(flags.amount),
-        "deadline_s": flags.deadline_s,
-        "worker": flags.options,
-        "findings": [
-            asdict(finding) | {"verdicts": [asdict(each) | {"holds": each.holds} for each in finding.verdicts]}
-            for finding in findings
-        ],
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def main() -> None:
@@ -176,7 +148,8 @@ def main() -> None:
     for line in report(machine, cores, findings, is_quick=flags.amount.is_quick):
         console.print(line)
     if flags.out is not None:
-        save(flags.out, machine, flags, cores, findings)
+        settings = {"amount": asdict(flags.amount), "deadline_s": flags.deadline_s, "worker": flags.options}
+        save(flags.out, machine, cores, settings, findings)
     if not flags.amount.is_quick and any(finding.fails for finding in findings):
         sys.exit(_FAILED)
 

@@ -100,6 +100,13 @@ class Finding:
     not_run: str = ""
     broke: str = ""
 
+    @classmethod
+    def broken(cls, part: str, error: BaseException) -> "Finding":
+        """A part that an error has ended, with the error's words; with those of the first of a group."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return cls(part=part, what="was not finished", broke=str(error) or repr(error))
+
     @property
     def fails(self) -> bool:
         """Whether it broke, or a verdict does not hold. A part that was left out fails none."""
