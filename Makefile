@@ -1,6 +1,7 @@
 # Every target sets up the virtual environment it needs; a second run finds it done.
 #   make demo   embed real sentences through a real nats-server
 #   make test   the whole test suite        make check  ruff and mypy
+#   make test-ops  what is in ops/, with real Docker and Prometheus; make ops-packages installs them (Debian, root)
 #   make bench  Headrace and its peers side by side, within 20 minutes; make bench-quick within 3. Both install the peers
 #               first if need be, each in an environment of its own: make bench-peers
 #   make dev    the environment only, for your editor
@@ -13,7 +14,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench bench-quick bench-peers gpu-check dev lock clean
+.PHONY: demo test test-ops ops-packages check bench bench-quick bench-peers gpu-check dev lock clean
 
 demo: .venv/.demo
 	$(BIN)/headrace demo
@@ -21,6 +22,14 @@ demo: .venv/.demo
 
 test: .venv/.dev .venv/.kernels
 	$(BIN)/pytest $(ARGS)
+
+# Installs nothing. What it misses it says first, and skips the tests that need it.
+test-ops: .venv/.dev
+	-$(BIN)/python tests/ops/packages.py
+	$(BIN)/pytest tests/ops $(ARGS)
+
+ops-packages:
+	$(PYTHON) tests/ops/packages.py --install
 
 check: .venv/.dev
 	$(BIN)/ruff check .
