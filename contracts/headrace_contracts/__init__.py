@@ -15,7 +15,7 @@ from headrace_contracts.codec import (
     encode_reply,
     encode_spec,
 )
-from headrace_contracts.errors import ContractError, DecodeError, ErrorCode, InvalidName
+from headrace_contracts.errors import ContractError, CredentialsError, DecodeError, ErrorCode, InvalidName
 from headrace_contracts.headers import Envelope
 from headrace_contracts.messages import (
     DTYPES,
@@ -49,6 +49,7 @@ __all__ = [
     "Cancel",
     "Chunk",
     "ContractError",
+    "CredentialsError",
     "DecodeError",
     "Dtype",
     "Envelope",

@@ -1,76 +1,45 @@
 """How both sides connect to nats-server, and whether the connection stands.
 
 Knows nats-py's options: a dead link is noticed within seconds and a lost one is sought for ever, where its defaults
-take six minutes and give up after two. Does not know what travels over the connection, nor each side's errors.
+take six minutes and give up after two. What is mended of it is in patient.py. Does not know what travels over the
+connection, nor each side's errors.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from nats.aio.client import Client as NatsClient
-from nats.aio.msg import Msg
-from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
 
-from headrace_contracts import topology
+from headrace_contracts import subjects, tls, topology
+from headrace_contracts.credentials import Credentials
 from headrace_contracts.errors import ContractError
+from headrace_contracts.patient import Patient, Unreadable
+from headrace_contracts.refusal import NotAllowed, is_refusal
+
+logger = logging.getLogger(__name__)
 
 _SCHEMES = ("nats", "tls", "ws", "wss")
+_ENCRYPTED = ("tls", "wss")
+_RECONNECT_S = 0.2
+# Between tries with credentials that the server refuses, or without the right certificates: people have to mend that.
+_MAX_RECONNECT_S = 5.0
 
 
 class Unreachable(ContractError):
-    """Raised when no nats-server answers at a URL, or not to these credentials; the text says which and why."""
+    """Raised when no nats-server answers at a URL, or not as it should; the text says which and why."""
+
+
+class Refused(Unreachable):
+    """Raised when a nats-server answers and does not take these credentials."""
 
 
 class ServerTooOld(ContractError):
     """Raised when the nats-server is older than the contract needs."""
-
-
-class _Patient(NatsClient):
-    """nats-py's client, mended in two places.
-
-    It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
-    that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
-    half a minute later. A server that stood still for a moment is enough.
-
-    And who is cancelled in it is cancelled. nats-py waits for answers by asyncio.wait_for, which before Python 3.12
-    returns one that has just come and keeps the cancelling to itself, and while it waits for its buffer to empty it
-    takes no notice of it at all. Then a task goes on that was told to end, or past its timeout, and whoever waits for
-    its end waits for ever.
-    """
-
-    async def _process_pong(self) -> None:
-        if self._pongs and self._pongs[0].done():
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
-
-    async def request(
-        self,
-        subject: str,
-        payload: bytes = b"",
-        timeout: float = 0.5,
-        old_style: bool = False,
-        headers: dict[str, Any] | None = None,
-    ) -> Msg:
-        with _heeding_cancellation():
-            return await super().request(subject, payload, timeout, old_style, headers)
-
-    async def _flush_pending(self, force_flush: bool = False) -> Any:
-        with _heeding_cancellation():
-            return await super()._flush_pending(force_flush)
-
-
-@contextlib.contextmanager
-def _heeding_cancellation() -> Iterator[None]:
-    """Raise CancelledError at the end, should the task have been cancelled in here and nobody have raised it."""
-    task = asyncio.current_task()
-    num_before = 0 if task is None else task.cancelling()
-    yield
-    if task is not None and task.cancelling() > num_before:
-        raise asyncio.CancelledError
 
 
 class Link:
@@ -80,12 +49,14 @@ class Link:
         up: set while it stands.
         on_up: called after it was made anew.
         on_down: called after it was lost.
+        on_not_allowed: called when the server refuses something that was published or subscribed; must not block.
     """
 
     def __init__(self) -> None:
         self.up = asyncio.Event()
         self.on_up: Callable[[], None] = _nothing
         self.on_down: Callable[[], None] = _nothing
+        self.on_not_allowed: Callable[[NotAllowed], None] = _no_matter
 
     async def went_up(self) -> None:
         """nats-py reconnected."""
@@ -99,33 +70,47 @@ class Link:
 
 
 async def connect(
-    url: str, *, name: str, inbox: str, timeout_s: float, on_error: Callable[[Exception], None] | None = None
+    url: str,
+    *,
+    name: str,
+    inbox: str,
+    timeout_s: float,
+    access: Credentials | None = None,
+    on_error: Callable[[Exception], None] | None = None,
 ) -> tuple[NatsClient, Link]:
     """Connect to a server that is new enough.
 
     Args:
         url: one URL, or several of one cluster with commas between.
         name: shown in the server's monitoring.
-        inbox: prefix of all inboxes of this connection.
+        inbox: prefix of all inboxes of this connection; see inbox_of.
         timeout_s: for the first connection; a lost one is sought until the client is closed.
+        access: who connects; None takes what stands in the URL, or nothing.
         on_error: called with each asynchronous error; must not block.
 
     Raises:
-        Unreachable: nothing answers, or the URL or the credentials are wrong.
+        Unreachable: nothing answers, the URL is wrong, or TLS does not come about.
+        Refused: the credentials are wrong.
+        CredentialsError: a file of the credentials cannot be used.
         ServerTooOld: it is older than topology.MIN_SERVER.
     """
     servers = [_checked(part.strip()) for part in url.split(",")]
-    shown = ",".join(map(_without_credentials, servers))
-    nats, link = _Patient(), Link()
-    last_error: Exception | None = None
+    link = Link()
+    demands_tls = any(urlsplit(server).scheme in _ENCRYPTED for server in servers)
+    seen: set[str] = set()
 
-    async def remember(error: Exception) -> None:
-        nonlocal last_error
-        # A server that refuses closes at once, and the next try may see no more than that.
-        if last_error is None or not _is_refusal(last_error):
-            last_error = error
-        if on_error is not None:
-            on_error(error)
+    def not_allowed(error: NotAllowed) -> None:
+        if str(error) not in seen:  # said once: a pull is tried again and again
+            seen.add(str(error))
+            logger.error("%s", error)
+        link.on_not_allowed(error)
+
+    nats = Patient(access, not_allowed, tls=demands_tls or (access is not None and access.tls is not None))
+    seeking = _Seeking(nats, servers, on_error or _ignore)
+
+    async def went_up() -> None:
+        seeking.found()
+        await link.went_up()
 
     try:
         async with asyncio.timeout(timeout_s):
@@ -133,26 +118,30 @@ async def connect(
                 servers,
                 name=name,
                 inbox_prefix=inbox,
-                error_cb=remember,
-                reconnected_cb=link.went_up,
+                error_cb=seeking.failed,
+                reconnected_cb=went_up,
                 disconnected_cb=link.went_down,
                 ping_interval=10,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,  # type: ignore[arg-type] # seconds; nats-py only sleeps for it
+                reconnect_time_wait=_RECONNECT_S,  # type: ignore[arg-type] # seconds; nats-py only sleeps for it
+                **_options(access),
             )
     except (TimeoutError, OSError, NatsError) as error:
         await nats.close()
-        reason = last_error or error
-        if _is_refusal(reason):
-            raise Unreachable(f"nats-server at {shown} refuses these credentials: check user and password") from None
-        raise Unreachable(f"no nats-server answers at {shown} ({reason!r})") from error
+        raise seeking.verdict(error) from (None if seeking.is_hopeless else error)
     found = nats.connected_server_version
     if (found.major, found.minor) < topology.MIN_SERVER:
         await nats.close()
         version, least = f"{found.major}.{found.minor}.{found.patch}", ".".join(map(str, topology.MIN_SERVER))
-        raise ServerTooOld(f"nats-server {version} at {shown} is too old: headrace needs {least} or newer")
+        raise ServerTooOld(f"nats-server {version} at {seeking.shown} is too old: headrace needs {least} or newer")
+    seeking.found()
     link.up.set()
     return nats, link
+
+
+def inbox_of(client: str, access: Credentials | None) -> str:
+    """Prefix of all inboxes of a client: under access control it lies under that of the user."""
+    return subjects.inbox(client, None if access is None else access.name)
 
 
 async def close(nats: NatsClient) -> None:
@@ -162,8 +151,80 @@ async def close(nats: NatsClient) -> None:
         await nats.close()
 
 
+class _Seeking:
+    """The search for a server: the first one ends where no server will do, a later one goes on, in longer pauses."""
+
+    def __init__(self, nats: NatsClient, servers: list[str], on_error: Callable[[Exception], None]) -> None:
+        self.shown = ",".join(map(_without_credentials, servers))
+        self._nats = nats
+        self._num_servers = len(servers)
+        self._on_error = on_error
+        self._is_first = True
+        self._last: Exception | None = None
+        self._hopeless: list[Exception] = []
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether each server has said what no further try will change."""
+        return len(self._hopeless) >= self._num_servers
+
+    def found(self) -> None:
+        """There is a connection."""
+        self._is_first = False
+        self._hopeless.clear()
+        self._nats.options["reconnect_time_wait"] = _RECONNECT_S
+
+    async def failed(self, error: Exception) -> None:
+        """A try has failed, or something else went wrong.
+
+        Raises:
+            NatsError: to end the first search.
+        """
+        self._last = error
+        self._on_error(error)
+        if _reason(error) is None:
+            return
+        self._hopeless.append(error)
+        if self._is_first:
+            if self.is_hopeless:
+                raise error
+            return
+        wait_s = self._nats.options["reconnect_time_wait"]
+        self._nats.options["reconnect_time_wait"] = min(2 * wait_s, _MAX_RECONNECT_S)
+        if len(self._hopeless) == 1:
+            logger.warning("nats-server at %s: %s; it is asked again until it agrees", self.shown, _reason(error))
+
+    def verdict(self, error: Exception) -> Unreachable:
+        """What to tell of a first search that has failed."""
+        cause = next(iter(self._hopeless), None)
+        if cause is not None:
+            kind = Refused if _is_refusal(cause) else Unreachable
+            return kind(f"nats-server at {self.shown}: {_reason(cause)}")
+        return Unreachable(f"no nats-server answers at {self.shown} ({self._last or error!r})")
+
+
+def _options(access: Credentials | None) -> dict[str, Any]:
+    """Who connects, as nats-py takes it."""
+    if access is None:
+        return {}
+    found: dict[str, Any] = {"nkeys_seed_str": access.seed, "token": access.token}
+    found |= {"user": access.user, "password": access.password}
+    if access.creds is not None:
+        found |= {"user_jwt_cb": access.creds.jwt, "signature_cb": access.creds.sign}
+    if access.tls is not None:
+        found |= {"tls": access.tls.context(), "tls_handshake_first": access.tls.handshake_first}
+    return found
+
+
+def _reason(error: Exception) -> str | None:
+    """What is wrong, if trying again changes nothing of it."""
+    if _is_refusal(error):
+        return "it refuses these credentials: check the access file, or user and password in the URL, against its users"
+    return str(error) if isinstance(error, Unreadable) else tls.advice(error)
+
+
 def _is_refusal(error: Exception) -> bool:
-    return isinstance(error, AuthorizationError) or "authorization" in str(error).lower()
+    return is_refusal(str(error))
 
 
 def _checked(url: str) -> str:
@@ -189,4 +250,12 @@ def _without_credentials(url: str) -> str:
 
 
 def _nothing() -> None:
+    pass
+
+
+def _no_matter(_: NotAllowed) -> None:
+    pass
+
+
+def _ignore(_: Exception) -> None:
     pass

@@ -5,7 +5,8 @@ the engine: each component maps its own onto these codes at its edge.
 
     ContractError
     ├── DecodeError      bytes or headers that are not a valid message of this contract
-    └── InvalidName      a model, job or worker name that cannot be part of a subject
+    ├── InvalidName      a model, job or worker name that cannot be part of a subject
+    └── CredentialsError an access file, or a file that it names, that cannot be used
 """
 
 from enum import StrEnum
@@ -43,3 +44,7 @@ class DecodeError(ContractError):
 
 class InvalidName(ContractError):
     """Raised when a name cannot be a subject token; the text says which characters can."""
+
+
+class CredentialsError(ContractError):
+    """Raised when an access file cannot be used; the text names the field and never a secret."""

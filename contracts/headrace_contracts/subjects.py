@@ -90,9 +90,10 @@ def control(worker: str) -> str:
     return f"hr.control.{token(worker, 'worker')}"
 
 
-def inbox(client: str) -> str:
-    """Prefix of one client's inboxes; access rules are written per prefix."""
-    return f"{INBOX_ROOT}.{token(client, 'client')}"
+def inbox(client: str, user: str | None = None) -> str:
+    """Prefix of one client's inboxes; under access control they lie under the user's, for which rules are written."""
+    own = token(client, "client")
+    return f"{INBOX_ROOT}.{own}" if user is None else f"{INBOX_ROOT}.{token(user, 'user')}.{own}"
 
 
 def is_reply_to(subject: str) -> bool:

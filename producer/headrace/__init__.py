@@ -4,10 +4,12 @@ Importing it never imports torch: models live in workers.
 """
 
 from headrace_contracts import ErrorCode, ModelSpec
+from headrace_contracts.credentials import Credentials
 
 from headrace.client import Client
 from headrace.embeddings import Embeddings
 from headrace.errors import (
+    AccessDenied,
     ConnectionFailed,
     DeadlineExceeded,
     HeadraceError,
@@ -26,9 +28,11 @@ from headrace.scores import Ranked, Scores
 from headrace.sync import SyncClient
 
 __all__ = [
+    "AccessDenied",
     "CallUsage",
     "Client",
     "ConnectionFailed",
+    "Credentials",
     "DeadlineExceeded",
     "Embeddings",
     "ErrorCode",

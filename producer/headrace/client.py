@@ -8,11 +8,13 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
-from headrace_contracts import Dtype, ModelSpec, Priority, connection, subjects
+from headrace_contracts import Dtype, ModelSpec, Priority, connection
 from headrace_contracts.connection import Link
+from headrace_contracts.credentials import Credentials
 from nats.aio.client import Client as NatsClient
 from tokenizers import Tokenizer
 
@@ -26,7 +28,7 @@ from headrace.exchange import Exchange
 from headrace.hedging import Hedging, check_hedging
 from headrace.options import EmbedOptions, ScoreOptions, check_count, check_tenant, check_timeout
 from headrace.published import Published
-from headrace.reach import reach
+from headrace.reach import reach, read_access
 from headrace.scores import Scores
 from headrace.texts import check_source, read_text, read_texts
 from headrace.token_ids import IdSequence, listed, read_token_ids
@@ -45,6 +47,7 @@ class Client:
         nats: NatsClient,
         link: Link,
         client_id: str,
+        inbox: str,
         tenant: str | None,
         hedging: Hedging | None,
         max_call_tokens: int | None = None,
@@ -53,7 +56,7 @@ class Client:
         self._nats = nats
         self._link = link
         self._catalogue = Catalogue(Published(nats))
-        self._exchange = Exchange(nats, link, subjects.inbox(client_id), hedging)
+        self._exchange = Exchange(nats, link, inbox, hedging)
         self._calls = Calls(link, self._catalogue, self._exchange, client_id, tenant, max_call_tokens)
 
     @classmethod
@@ -62,6 +65,7 @@ class Client:
         url: str = "nats://127.0.0.1:4222",
         *,
         timeout: float = 5,
+        access: Credentials | str | Path | None = None,
         tenant: str | None = None,
         hedging: Hedging | None = None,
         max_call_tokens: int | None = None,
@@ -72,6 +76,8 @@ class Client:
             url: one URL, or several of one cluster with commas between.
             timeout: seconds for the first connection. A lost connection is sought until the client is closed, and calls
                 that wait live through it.
+            access: who connects, to a nats-server with access control: an access file, as `headrace access new` writes
+                it, or what was read of one.
             tenant: in whose name calls are made that do not say; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. Tenants share
                 the fleet by tokens, so that a burst of one does not hold up another. All who give none are one tenant.
             hedging: has late queries asked a second time, where a model has several shards; None has none.
@@ -79,7 +85,8 @@ class Client:
                 sets no limit. For those who pass on what others ask for.
 
         Raises:
-            InputError: an argument is wrong, such as a `tenant` that cannot stand in a header.
+            InputError: an argument is wrong, such as a `tenant` that cannot stand in a header, or the access file.
+            AccessDenied: the server does not take the credentials.
             ConnectionFailed: nothing answers, or the server is too old.
         """
         # All before there is a connection: nobody would close it.
@@ -91,8 +98,10 @@ class Client:
         if max_call_tokens is not None:
             check_count("max_call_tokens", max_call_tokens)
         client_id = secrets.token_hex(8)
-        nats, link = await reach(url, name="headrace client", client_id=client_id, timeout_s=timeout)
-        client = cls(nats, link, client_id, tenant, hedging, max_call_tokens)
+        who = read_access(access)
+        nats, link = await reach(url, name="headrace client", client_id=client_id, timeout_s=timeout, access=who)
+        inbox = connection.inbox_of(client_id, who)
+        client = cls(nats, link, client_id, inbox, tenant, hedging, max_call_tokens)
         await client._exchange.open()
         return client
 

@@ -2,6 +2,7 @@
 
     HeadraceError
     ├── ConnectionFailed         no nats-server answers, or the client was closed        (also a ConnectionError)
+    │   └── AccessDenied         … or it answers, and does not let this user in or do it (also a PermissionError)
     ├── ModelNotFound            no worker has published such a model
     ├── InputError               an argument is wrong; nothing was sent                  (also a ValueError)
     ├── RequestFailed            a chunk was answered with an error code
@@ -49,6 +50,10 @@ class HeadraceError(Exception):
 
 class ConnectionFailed(HeadraceError, ConnectionError):
     """Raised when no nats-server answers at the URL, or the client is closed."""
+
+
+class AccessDenied(ConnectionFailed, PermissionError):
+    """Raised when nats-server does not take the credentials, or does not let their user do what was asked."""
 
 
 class ModelNotFound(HeadraceError):

@@ -5,15 +5,20 @@ Knows the errors of this side. Does not know what the connection is for.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
-from headrace_contracts import connection, subjects
+from headrace_contracts import CredentialsError, connection
 from headrace_contracts.connection import Link
+from headrace_contracts.credentials import Credentials
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 
-from headrace.errors import ConnectionFailed
+from headrace.errors import AccessDenied, ConnectionFailed, InputError
 
 
-async def reach(url: str, *, name: str, client_id: str, timeout_s: float) -> tuple[NatsClient, Link]:
+async def reach(
+    url: str, *, name: str, client_id: str, timeout_s: float, access: Credentials | None = None
+) -> tuple[NatsClient, Link]:
     """Connect; whoever asks closes it by connection.close.
 
     Args:
@@ -21,12 +26,20 @@ async def reach(url: str, *, name: str, client_id: str, timeout_s: float) -> tup
         name: shown in the server's monitoring.
         client_id: a token, in the prefix of all its inboxes.
         timeout_s: for the first connection; a lost one is sought until it is closed.
+        access: who connects; None takes what stands in the URL, or nothing.
 
     Raises:
+        AccessDenied: the server does not take these credentials.
         ConnectionFailed: nothing answers, or the server is too old.
     """
     try:
-        return await connection.connect(url, name=name, inbox=subjects.inbox(client_id), timeout_s=timeout_s)
+        return await connection.connect(
+            url, name=name, inbox=connection.inbox_of(client_id, access), timeout_s=timeout_s, access=access
+        )
+    except connection.Refused as error:
+        raise AccessDenied(str(error)) from error
+    except CredentialsError as error:
+        raise InputError(str(error)) from error
     except connection.Unreachable as error:
         raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
     except connection.ServerTooOld as error:
@@ -34,10 +47,32 @@ async def reach(url: str, *, name: str, client_id: str, timeout_s: float) -> tup
 
 
 @asynccontextmanager
-async def reached(url: str, *, name: str, client_id: str, timeout_s: float) -> AsyncIterator[tuple[NatsClient, Link]]:
-    """The same, closed when the context ends."""
-    nats, link = await reach(url, name=name, client_id=client_id, timeout_s=timeout_s)
+async def reached(
+    url: str, *, name: str, client_id: str, timeout_s: float, access: Credentials | None = None
+) -> AsyncIterator[tuple[NatsClient, Link]]:
+    """The same, closed when the context ends.
+
+    Raises:
+        AccessDenied: also for what was asked of the server in the context and is not allowed.
+    """
+    nats, link = await reach(url, name=name, client_id=client_id, timeout_s=timeout_s, access=access)
     try:
         yield nats, link
+    except NotAllowed as error:
+        raise AccessDenied(str(error)) from error
     finally:
         await connection.close(nats)
+
+
+def read_access(access: Credentials | str | Path | None) -> Credentials | None:
+    """The credentials, or those of an access file.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    if access is None or isinstance(access, Credentials):
+        return access
+    try:
+        return Credentials.read(Path(access))
+    except (CredentialsError, TypeError) as error:
+        raise InputError(str(error)) from error

@@ -7,11 +7,13 @@ import asyncio
 from collections.abc import Coroutine, Generator, Iterable
 from concurrent.futures import CancelledError, Future
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace_contracts import Dtype, ModelSpec, Priority
+from headrace_contracts.credentials import Credentials
 
 from headrace.batches import cut
 from headrace.client import Client, State
@@ -38,6 +40,7 @@ class SyncClient:
         url: str = "nats://127.0.0.1:4222",
         *,
         timeout: float = 5,
+        access: Credentials | str | Path | None = None,
         tenant: str | None = None,
         hedging: Hedging | None = None,
     ) -> None:
@@ -49,14 +52,21 @@ class SyncClient:
         self._thread.start()
         self._loop, self._end = started.result()
         try:
-            self._client = self._call(self._connect(url, timeout, tenant, hedging))
+            self._client = self._call(self._connect(url, timeout, access, tenant, hedging))
         except BaseException:
             self._stop()
             raise
 
-    async def _connect(self, url: str, timeout: float, tenant: str | None, hedging: Hedging | None) -> Client:
+    async def _connect(
+        self,
+        url: str,
+        timeout: float,
+        access: Credentials | str | Path | None,
+        tenant: str | None,
+        hedging: Hedging | None,
+    ) -> Client:
         """The client that all calls go to; headrace.testing puts another here."""
-        return await Client.connect(url, timeout=timeout, tenant=tenant, hedging=hedging)
+        return await Client.connect(url, timeout=timeout, access=access, tenant=tenant, hedging=hedging)
 
     def close(self) -> None:
         """Close the connection and end the thread; calls that still wait fail. A second time does nothing."""

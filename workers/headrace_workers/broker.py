@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from headrace_contracts import connection, subjects
+from headrace_contracts import CredentialsError, connection
 from headrace_contracts.connection import Link
+from headrace_contracts.credentials import Credentials
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
-from headrace_workers.errors import ServerUnfit, ServerUnreachable
+from headrace_workers.errors import AccessRefused, ServerUnfit, ServerUnreachable
 
 logger = logging.getLogger(__name__)
 
@@ -31,25 +33,30 @@ class Broker:
 
 
 @asynccontextmanager
-async def connected(url: str, worker: str) -> AsyncIterator[Broker]:
+async def connected(url: str, worker: str, access: Credentials | None = None) -> AsyncIterator[Broker]:
     """Connect to a server that will do; at the end, send what is still to be sent and close.
 
     Args:
         url: one URL, or several with commas between.
         worker: this worker's name, shown in the server's monitoring and part of its inboxes.
+        access: who connects; None takes what stands in the URL, or nothing.
 
     Raises:
         ServerUnreachable: nothing answers.
+        AccessRefused: it does not take the credentials, or does not let their user do what a worker does.
         ServerUnfit: it is too old or runs without JetStream.
     """
     try:
         nats, link = await connection.connect(
             url,
             name=f"headrace worker {worker}",
-            inbox=subjects.inbox(worker),
+            inbox=connection.inbox_of(worker, access),
             timeout_s=_CONNECT_TIMEOUT_S,
+            access=access,
             on_error=lambda error: logger.debug("nats: %r", error),
         )
+    except (connection.Refused, CredentialsError) as error:
+        raise AccessRefused(str(error)) from error
     except connection.Unreachable as error:
         raise ServerUnreachable(f"{error}: start one, or name another with --nats") from error
     except connection.ServerTooOld as error:
@@ -57,6 +64,8 @@ async def connected(url: str, worker: str) -> AsyncIterator[Broker]:
     try:
         await _check_jetstream(nats)
         yield Broker(nats, link)
+    except NotAllowed as error:
+        raise AccessRefused(str(error)) from error
     finally:
         # A broker that is gone redelivers what it was not told.
         with contextlib.suppress(NatsError, OSError, TimeoutError):
@@ -67,5 +76,7 @@ async def connected(url: str, worker: str) -> AsyncIterator[Broker]:
 async def _check_jetstream(nats: NatsClient) -> None:
     try:
         await nats.jetstream().account_info()
+    except NotAllowed:
+        raise
     except (NatsError, TimeoutError) as error:
         raise ServerUnfit(f"nats-server has no JetStream for this account ({error!r}): start it with -js") from error

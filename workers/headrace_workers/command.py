@@ -7,9 +7,11 @@ signal. Light to import, since every `headrace` command imports it: torch comes 
 import asyncio
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from headrace_contracts.credentials import Credentials
 
 from headrace_workers import notify
 from headrace_workers.config import EngineSettings, WorkerConfig
@@ -25,6 +27,14 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     nats: Annotated[str, typer.Option(envvar="HEADRACE_NATS", help="URL of nats-server; several with commas.")] = (
         "nats://127.0.0.1:4222"
     ),
+    access: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="HEADRACE_ACCESS",
+            help="Who connects, and how it is encrypted: an access file, as headrace access new writes it.",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name to serve the model under. (default: from MODEL)")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, or float16 (CPUs).")] = "auto",
@@ -95,6 +105,7 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
         )
         config = WorkerConfig(
             nats_url=nats,
+            access=None if access is None else Credentials.read(access),
             name=name,
             step_tokens=step_tokens,
             budget_tokens=budget_tokens,

@@ -10,6 +10,7 @@ import socket
 from dataclasses import dataclass, field
 
 from headrace_contracts import subjects
+from headrace_contracts.credentials import Credentials
 
 _TAG = re.compile(r"[^\s,]+")
 
@@ -60,6 +61,7 @@ class WorkerConfig:
 
     Attributes:
         nats_url: one URL, or several with commas between.
+        access: who connects to it; None takes what stands in the URL, or nothing.
         name: served model name; None takes it from the checkpoint's last path part.
         worker: this worker's own name, in replies and on its control subject.
         step_tokens: tokens of one step at most, the most an online request may have to wait behind; None takes what a
@@ -84,6 +86,7 @@ class WorkerConfig:
     """
 
     nats_url: str = "nats://127.0.0.1:4222"
+    access: Credentials | None = None
     name: str | None = None
     worker: str = field(default_factory=_default_worker)
     step_tokens: int | None = None

@@ -2,6 +2,7 @@
 
     WorkerError
     ├── ServerUnreachable    no nats-server answers at the URL
+    ├── AccessRefused        it does not take the credentials, or does not let their user do what a worker does
     ├── ServerUnfit          it is too old, or runs without JetStream
     ├── BudgetUnfit          the token budgets do not go with the largest chunk, or that with the server
     ├── TopologyConflict     a NATS stream or consumer stands there with settings this worker cannot live with
@@ -19,6 +20,10 @@ class WorkerError(Exception):
 
 class ServerUnreachable(WorkerError):
     """Raised when no nats-server answers at the URL."""
+
+
+class AccessRefused(WorkerError):
+    """Raised when nats-server does not take the credentials, or does not let their user do what a worker does."""
 
 
 class ServerUnfit(WorkerError):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headrace_contracts import ModelSpec
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
@@ -52,7 +53,7 @@ async def serve(
         Exception: whatever `load` raises.
         WorkerError: it cannot work with this server, fleet or budget; the text says what to change.
     """
-    async with broker.connected(config.nats_url, config.worker) as connection, Lane.opened(load) as lane:
+    async with broker.connected(config.nats_url, config.worker, config.access) as connection, Lane.opened(load) as lane:
         nats = connection.nats
         checkpoint, compute_dtype = lane.engine.checkpoint, str(lane.engine.dtype).removeprefix("torch.")
         found = calibration()
@@ -95,6 +96,8 @@ async def _take_place(
     """Agree with the fleet, see that the budgets go with that, and provide what is not there."""
     try:
         spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
+    except NotAllowed:
+        raise
     except NatsError as error:
         raise ServerUnfit(f"nats-server does not say what the fleet serves as {mine.name}: {error}") from error
     chosen = budgets(config, spec, nats.max_payload, measured)
@@ -108,6 +111,8 @@ async def _take_place(
     provision = Provision(nats, Topology.of(spec, config), publish)
     try:
         ack_wait_s = await provision.all()
+    except NotAllowed:
+        raise
     except NatsError as error:
         raise ServerUnfit(f"nats-server refuses what {spec.name} needs: {error}") from error
     return _Place(spec=spec, budgets=chosen, provision=provision, ack_wait_s=ack_wait_s)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace_contracts import subjects
-from headrace_contracts.connection import Link
+from headrace_contracts.connection import Link, inbox_of
+from headrace_contracts.credentials import Credentials
 from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.control import Control, ended
@@ -54,6 +54,7 @@ async def reindex(
     *,
     job: str,
     url: str = DEFAULT_URL,
+    access: Credentials | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> Summary:
@@ -67,6 +68,7 @@ async def reindex(
         sink: where vectors go; see open_sink.
         job: its name, a token of at most 64 letters, digits, `_` and `-`. The same name joins the same job.
         url: of nats-server.
+        access: who connects to it.
         settings: how.
         progress: counters to show.
 
@@ -82,10 +84,12 @@ async def reindex(
     check_job(job)
     settings, progress = settings or Settings(), progress or Progress()
     me = this_process()
-    async with reached(url, name=f"headrace job {job}", client_id=me.process, timeout_s=CONNECT_S) as (nats, link):
+    name = f"headrace job {job}"
+    async with reached(url, name=name, client_id=me.process, timeout_s=CONNECT_S, access=access) as (nats, link):
         bulk = _Bulk(
             nats=nats,
             link=link,
+            inbox=inbox_of(me.process, access),
             source=source,
             sink=SinkThread(sink, progress),
             job=job,
@@ -112,6 +116,7 @@ class _Bulk:
 
     nats: NatsClient
     link: Link
+    inbox: str
     source: Source
     sink: SinkThread
     job: str
@@ -125,7 +130,7 @@ class _Bulk:
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.nats)
-        self.publisher = Publisher(self.nats, self.link, f"{subjects.inbox(self.me.process)}.b", self.progress)
+        self.publisher = Publisher(self.nats, self.link, f"{self.inbox}.b", self.progress)
         self.link.on_up = self._on_up
 
     async def run(self) -> Summary:

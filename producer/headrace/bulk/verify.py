@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
+from headrace_contracts.credentials import Credentials
 
 from headrace.bulk import checksums
 from headrace.bulk.corpus import corpus_of
@@ -74,7 +75,14 @@ class Verdict:
 
 
 async def verify(
-    source: Source, sink: Sink, *, job: str, url: str, reopen: bool = True, folder: Path | None = None
+    source: Source,
+    sink: Sink,
+    *,
+    job: str,
+    url: str,
+    access: Credentials | None = None,
+    reopen: bool = True,
+    folder: Path | None = None,
 ) -> Verdict:
     """Audit a job; what is wrong is to be done again by the next `reindex`.
 
@@ -83,6 +91,7 @@ async def verify(
         sink: where its vectors went.
         job: its name.
         url: of nats-server.
+        access: who connects to it.
         reopen: re-open the windows in which something is wrong; if false they are only named.
         folder: of the job's files, if the sink is no folder and the job's record does not tell.
 
@@ -92,7 +101,8 @@ async def verify(
         BulkError: corpus or sink cannot be read, or the corpus is another one than the job's.
     """
     me = this_process().process
-    async with reached(url, name=f"headrace job {job}", client_id=me, timeout_s=CONNECT_S) as (nats, _):
+    name = f"headrace job {job}"
+    async with reached(url, name=name, client_id=me, timeout_s=CONNECT_S, access=access) as (nats, _):
         thread = SinkThread(sink)
         try:
             jobs = Jobs(nats)

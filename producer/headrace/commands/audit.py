@@ -6,6 +6,8 @@ Knows how a job's record says what to open. Does not know how an audit compares,
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace_contracts.credentials import Credentials
+
 from headrace.bulk.jobs.record import JobRecord
 from headrace.bulk.progress import Progress
 from headrace.bulk.reindex import reindex
@@ -31,6 +33,7 @@ class Audit:
     Attributes:
         record: of the job.
         nats: URL of nats-server.
+        access: who connects to it.
         source: the corpus, if it is spelt otherwise than the record has it.
         to: the sink, likewise: with the password that no record keeps.
         folder: of the job's files, if the sink is no folder.
@@ -38,6 +41,7 @@ class Audit:
 
     record: JobRecord
     nats: str
+    access: Credentials | None = None
     source: str | None = None
     to: str | None = None
     folder: Path | None = None
@@ -54,7 +58,8 @@ class Audit:
         source, sink = self._source(), self._sink()
 
         async def compared(_: Progress) -> Verdict:
-            return await verify(source, sink, job=self.record.name, url=self.nats, reopen=reopen, folder=self.folder)
+            job, folder = self.record.name, self.folder
+            return await verify(source, sink, job=job, url=self.nats, access=self.access, reopen=reopen, folder=folder)
 
         try:
             return long_run(compared, "none")
@@ -75,7 +80,13 @@ class Audit:
         settings = Settings.of(self.record, folder=self.folder)
         summary = long_run(
             lambda progress: reindex(
-                self._source(), self._sink(), job=self.record.name, url=self.nats, settings=settings, progress=progress
+                self._source(),
+                self._sink(),
+                job=self.record.name,
+                url=self.nats,
+                access=self.access,
+                settings=settings,
+                progress=progress,
             ),
             how,
         )

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headrace_contracts.credentials import Credentials
 from nats.aio.client import Client as NatsClient
 
 from headrace.commands.flags import CONNECT_S
@@ -16,16 +17,17 @@ from headrace.reach import reached
 T = TypeVar("T")
 
 
-def ask(url: str, question: Callable[[NatsClient], Awaitable[T]]) -> T:
+def ask(url: str, question: Callable[[NatsClient], Awaitable[T]], access: Credentials | None = None) -> T:
     """Connect, ask, close, and return the answer.
 
     Raises:
+        AccessDenied: nats-server does not let this user in, or ask that.
         ConnectionFailed: no nats-server answers, or one that is too old.
     """
-    return asyncio.run(_ask(url, question))
+    return asyncio.run(_ask(url, question, access))
 
 
-async def _ask(url: str, question: Callable[[NatsClient], Awaitable[T]]) -> T:
-    client_id = secrets.token_hex(8)
-    async with reached(url, name="headrace command", client_id=client_id, timeout_s=CONNECT_S) as (nats, _):
+async def _ask(url: str, question: Callable[[NatsClient], Awaitable[T]], access: Credentials | None) -> T:
+    client_id, name = secrets.token_hex(8), "headrace command"
+    async with reached(url, name=name, client_id=client_id, timeout_s=CONNECT_S, access=access) as (nats, _):
         return await question(nats)

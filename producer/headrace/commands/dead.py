@@ -16,7 +16,7 @@ from headrace_contracts import ErrorCode
 from nats.aio.client import Client as NatsClient
 
 from headrace.commands.broker import ask
-from headrace.commands.flags import DEFAULT_NATS, Nats
+from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.commands.tables import print_json, print_table
 from headrace.dead_letters import DeadLetters, NotReplayed
 from headrace.errors import InputError
@@ -81,7 +81,12 @@ class _Replayed:
 
 @dead.command("ls")
 def list_letters(
-    model: Model = None, job: Job = None, code: Code = None, nats: Nats = DEFAULT_NATS, as_json: AsJson = False
+    model: Model = None,
+    job: Job = None,
+    code: Code = None,
+    nats: Nats = DEFAULT_NATS,
+    access: Access = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the dead letters, oldest first."""
     rows: list[tuple[object, ...]] = []
@@ -93,7 +98,7 @@ def list_letters(
         else:
             rows.append(_row(letter))
 
-    ask(nats, partial(_each, wanted=_Wanted(None, model, job, code), take=take))
+    ask(nats, partial(_each, wanted=_Wanted(None, model, job, code), take=take), access)
     if as_json:
         return
     if not rows:
@@ -107,11 +112,12 @@ def list_letters(
 def show(
     number: Annotated[int, typer.Argument(min=1, metavar="LETTER", help="Its number in `headrace dead ls`.")],
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
     as_json: AsJson = False,
 ) -> None:
     """Show all that is known of one dead letter."""
     found: list[Letter] = []
-    ask(nats, partial(_each, wanted=_Wanted([(number, number)]), take=found.append))
+    ask(nats, partial(_each, wanted=_Wanted([(number, number)]), take=found.append), access)
     if not found:
         raise _no_such_letter(number)
     facts = {**_facts(found[0]), **_more_facts(found[0])}
@@ -122,7 +128,7 @@ def show(
 
 
 @dead.command()
-def replay(
+def replay(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
     numbers: Annotated[
         list[str] | None, typer.Argument(metavar="[LETTER | FIRST-LAST]...", help="Which, by number.")
     ] = None,
@@ -134,12 +140,13 @@ def replay(
         bool, typer.Option("--force", help="Also those whose caller waits no more; nobody hears their replies.")
     ] = False,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
 ) -> None:
     """Have letters run once more, and forget those that are queued again. Exit code 1 says that some stayed."""
     if bool(numbers) == all_:
         raise InputError("say which letters: their numbers, as in `headrace dead replay 3 7-9`, or else --all")
     ranges = None if all_ else [_range(each) for each in numbers or ()]
-    ended = ask(nats, partial(_replay, wanted=_Wanted(ranges, model, job, code), force=force))
+    ended = ask(nats, partial(_replay, wanted=_Wanted(ranges, model, job, code), force=force), access)
     typer.echo(f"{ended.count} replayed, {ended.stayed} left as they were")
     if ended.stayed:
         sys.exit(_SOME_STAYED)

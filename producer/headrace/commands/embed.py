@@ -12,7 +12,7 @@ import typer
 from headrace_contracts import Dtype, Priority
 
 from headrace.commands import files
-from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, ModelName, Nats
+from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, ModelName, Nats
 from headrace.commands.slices import in_slices, report
 from headrace.sync import SyncClient
 
@@ -37,12 +37,13 @@ def embed(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
     retries: Annotated[int, typer.Option(min=0, help="How often to try again what is refused as overloaded.")] = 0,
     tenant: Annotated[str | None, typer.Option(help="In whose name; tenants share the fleet.")] = None,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
 ) -> None:
     """Embed texts. Exit code 3 says that some of them have no vector; standard error says which and why."""
     source = files.read(texts, column)
     if output is not None:
         files.check_output(output)
-    with SyncClient(nats, timeout=CONNECT_S) as client:
+    with SyncClient(nats, timeout=CONNECT_S, access=access) as client:
         call = partial(
             client.embed,
             model=model,

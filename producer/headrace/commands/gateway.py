@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Nats
+from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, Nats
 from headrace.errors import InputError
 from headrace.gateway.keys import Keys
 from headrace.gateway.tuning import tune
@@ -27,6 +27,7 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of this machine's.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
     api_keys_file: Annotated[
         Path | None,
         typer.Option(help=f"Let in only these: lines of name:key; the name is the tenant. ${_KEYS} does the same."),
@@ -56,6 +57,7 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         raise InputError(f"{name} is not installed: pip install 'headrace[gateway]'") from error
     config = GatewayConfig(
         nats=nats,
+        access=access,
         host=host,
         port=port,
         keys=_keys(api_keys_file),

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from headrace_contracts.credentials import Credentials
 from nats.aio.client import Client as NatsClient
 
 from headrace.bulk.jobs.record import JobRecord, ShardRecord, State
 from headrace.bulk.jobs.store import Jobs
 from headrace.commands.audit import Audit, told
 from headrace.commands.broker import ask
-from headrace.commands.flags import DEFAULT_NATS, Nats
+from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.commands.job_command import job_command
 from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state, state_of
 from headrace.commands.long_run import INTERRUPTED
@@ -36,9 +37,9 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object
 
 
 @job.command("ls")
-def list_jobs(nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def list_jobs(nats: Nats = DEFAULT_NATS, access: Access = None, as_json: AsJson = False) -> None:
     """List the bulk jobs."""
-    found = ask(nats, _all)
+    found = ask(nats, _all, access)
     if as_json:
         for facts in found:
             print_json(facts)
@@ -52,9 +53,9 @@ def list_jobs(nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
 
 
 @job.command()
-def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None:
+def show(name: Name, nats: Nats = DEFAULT_NATS, access: Access = None, as_json: AsJson = False) -> None:
     """Show all that is known of a job: what it does, how far each of its shards is, and who works on it."""
-    record, shards = ask(nats, partial(_one, name=name))
+    record, shards = ask(nats, partial(_one, name=name), access)
     now_ms = _now_ms()
     facts = job_facts(record, shards, now_ms)
     of_shards = [shard_facts(shard, now_ms) for shard in shards.values()]
@@ -91,28 +92,28 @@ def show(name: Name, nats: Nats = DEFAULT_NATS, as_json: AsJson = False) -> None
 
 
 @job.command()
-def pause(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS) -> None:
+def pause(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS, access: Access = None) -> None:
     """Have all processes of a job wait, after what they have sent already."""
-    _set_state(nats, name, "paused", reason)
+    _set_state(nats, access, name, "paused", reason)
     typer.echo(f"job {name} is paused; `headrace job resume {name}` lets it go on")
 
 
 @job.command()
-def resume(name: Name, nats: Nats = DEFAULT_NATS) -> None:
+def resume(name: Name, nats: Nats = DEFAULT_NATS, access: Access = None) -> None:
     """Let the processes of a paused job go on."""
-    _set_state(nats, name, "running", None)
+    _set_state(nats, access, name, "running", None)
     typer.echo(f"job {name} is running, if its processes are: where none is, its `headrace reindex` command starts one")
 
 
 @job.command()
-def cancel(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS) -> None:
+def cancel(name: Name, reason: Reason = None, nats: Nats = DEFAULT_NATS, access: Access = None) -> None:
     """Have all processes of a job end. What is in the sink stays."""
-    _set_state(nats, name, "cancelled", reason or "with `headrace job cancel`")
+    _set_state(nats, access, name, "cancelled", reason or "with `headrace job cancel`")
     typer.echo(f"job {name} is cancelled; its `headrace reindex` command would go on with it")
 
 
 @job.command()
-def verify(
+def verify(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
     name: Name,
     source: Annotated[str | None, typer.Option(help="The corpus, if spelt otherwise than the job has it.")] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="SINK", help="The sink, likewise.")] = None,
@@ -121,11 +122,12 @@ def verify(
         Path | None, typer.Option(help="Where the job's files are, if not where its record says.")
     ] = None,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare sink and corpus row by row, and do again what is missing. Exit code 1 says that all is not right."""
-    record = ask(nats, lambda link: Jobs(link).get(name))
-    audit = Audit(record=record, nats=nats, source=source, to=to, folder=job_dir)
+    record = ask(nats, lambda link: Jobs(link).get(name), access)
+    audit = Audit(record=record, nats=nats, access=access, source=source, to=to, folder=job_dir)
     verdict = audit.look(reopen=repair)
     if verdict is not None and repair and not verdict.is_good:
         typer.echo(f"{told(verdict)}: this is done again", err=True)
@@ -147,9 +149,10 @@ def rm(
     name: Name,
     force: Annotated[bool, typer.Option("--force", help="Even while processes work on it; they end.")] = False,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
 ) -> None:
     """Forget a job, and what waits in the broker for it. What is in the sink stays."""
-    ask(nats, partial(_forget, name=name, force=force))
+    ask(nats, partial(_forget, name=name, force=force), access)
     typer.echo(f"job {name} is forgotten; its sink is as it was")
 
 
@@ -195,8 +198,8 @@ async def _check_nobody_works_on(jobs: Jobs, name: str) -> None:
         )
 
 
-def _set_state(url: str, name: str, state: State, reason: str | None) -> None:
-    ask(url, lambda nats: Jobs(nats).set_state(name, state, reason))
+def _set_state(url: str, access: Credentials | None, name: str, state: State, reason: str | None) -> None:
+    ask(url, lambda nats: Jobs(nats).set_state(name, state, reason), access)
 
 
 def _row(facts: dict[str, Any]) -> tuple[object, ...]:

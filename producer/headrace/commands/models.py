@@ -6,17 +6,18 @@ from typing import Annotated
 import typer
 from headrace_contracts import ModelSpec
 
-from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Nats
+from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, Nats
 from headrace.commands.tables import print_json, print_table
 from headrace.sync import SyncClient
 
 
 def models(
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """List the models that the fleet has published."""
-    with SyncClient(nats, timeout=CONNECT_S) as client:
+    with SyncClient(nats, timeout=CONNECT_S, access=access) as client:
         specs = client.models()
     if as_json:
         for spec in specs:

@@ -22,7 +22,7 @@ from headrace.bulk.sinks.open_sink import open_sink
 from headrace.bulk.sources.reading import Reading
 from headrace.bulk.summary import Summary
 from headrace.bulk.tolerance import Tolerance
-from headrace.commands.flags import DEFAULT_NATS, ModelName, Nats
+from headrace.commands.flags import DEFAULT_NATS, Access, ModelName, Nats
 from headrace.commands.long_run import INTERRUPTED, long_run
 from headrace.commands.tables import rows_of
 from headrace.commands.telling import Telling
@@ -130,6 +130,7 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         str, typer.Option(rich_help_panel=_JOB, help="bar, json (lines) or none, on standard error.")
     ] = "bar",
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
 ) -> None:
     """Embed a corpus into a sink. Run the same command again after any crash: it goes on, and no row is there twice.
 
@@ -164,7 +165,7 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         corpus, sink = reading.open(source), _lasting_sink(to)
         name = job or default_name(corpus.name, sink.name, model)
         summary = long_run(
-            lambda counters: run(corpus, sink, job=name, url=nats, settings=settings, progress=counters),
+            lambda counters: run(corpus, sink, job=name, url=nats, access=access, settings=settings, progress=counters),
             cast("How", progress),
         )
     except HeadraceError as error:

@@ -14,7 +14,7 @@ import typer
 from headrace_contracts import Priority
 
 from headrace.commands import files
-from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, ModelName, Nats
+from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, ModelName, Nats
 from headrace.commands.slices import in_slices, report
 from headrace.scores import Scores, rank
 from headrace.sync import SyncClient
@@ -40,10 +40,11 @@ def score(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a
     retries: Annotated[int, typer.Option(min=0, help="How often to try again what is refused as overloaded.")] = 0,
     tenant: Annotated[str | None, typer.Option(help="In whose name; tenants share the fleet.")] = None,
     nats: Nats = DEFAULT_NATS,
+    access: Access = None,
 ) -> None:
     """Score documents by their relevance to a query: a JSON line each. Exit code 3 says that some have no score."""
     source = files.read(documents, column)
-    with SyncClient(nats, timeout=CONNECT_S) as client:
+    with SyncClient(nats, timeout=CONNECT_S, access=access) as client:
         call = partial(
             client.score,
             query,

@@ -12,6 +12,7 @@ from typing import Any
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
+from headrace_contracts.credentials import Credentials
 from litestar.types import ASGIApp
 
 from headrace.client import Client
@@ -32,6 +33,7 @@ class GatewayConfig:
 
     Attributes:
         nats: URL of nats-server.
+        access: who connects to it.
         host: address to listen on.
         port: to listen on; 0 takes a free one.
         limits: how much may be asked.
@@ -40,6 +42,7 @@ class GatewayConfig:
     """
 
     nats: str
+    access: Credentials | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     limits: Limits = field(default_factory=Limits)
@@ -73,7 +76,9 @@ async def serve(
         PortTaken: it cannot listen there.
     """
     with _reserve(config.host, config.port) as reserved:
-        client = await Client.connect(config.nats, timeout=connect_s, max_call_tokens=config.limits.max_tokens)
+        client = await Client.connect(
+            config.nats, timeout=connect_s, access=config.access, max_call_tokens=config.limits.max_tokens
+        )
         async with client:
             address, port = reserved.getsockname()[:2]
             server = _server(build(Fleet(client), config.limits, config.keys), config, address, port)

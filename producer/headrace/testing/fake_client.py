@@ -5,10 +5,12 @@ Knows what stands in for NATS and the workers, and hands on what a test orders. 
 
 import secrets
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Self
 
-from headrace_contracts import ErrorCode, ModelSpec
+from headrace_contracts import ErrorCode, ModelSpec, subjects
 from headrace_contracts.connection import Link
+from headrace_contracts.credentials import Credentials
 
 from headrace.catalogue import Catalogue
 from headrace.client import Client
@@ -64,7 +66,7 @@ class FakeClient(Client):
         vocabulary, link, client_id = Vocabulary(), Link(), secrets.token_hex(8)
         self._script = Script(delay_s)
         nats = MemoryNats(FakeWorker({spec.name: spec.dim for spec in served}, vocabulary), self._script)
-        super().__init__(nats, link, client_id, tenant, hedging, max_call_tokens)
+        super().__init__(nats, link, client_id, subjects.inbox(client_id), tenant, hedging, max_call_tokens)
         self._catalogue = Catalogue(FakePublished(served, vocabulary, nats))
         self._calls = RecordedCalls(
             link, self._catalogue, self._exchange, client_id, tenant, max_call_tokens, script=self._script
@@ -77,6 +79,7 @@ class FakeClient(Client):
         url: str = "nats://127.0.0.1:4222",
         *,
         timeout: float = 5,
+        access: Credentials | str | Path | None = None,
         tenant: str | None = None,
         hedging: Hedging | None = None,
         max_call_tokens: int | None = None,
@@ -86,11 +89,12 @@ class FakeClient(Client):
         Args:
             url: not looked at.
             timeout: not looked at.
+            access: not looked at.
             tenant: as for Client.connect.
             hedging: as for Client.connect.
             max_call_tokens: as for Client.connect.
         """
-        del url, timeout
+        del url, timeout, access
         return cls(tenant=tenant, hedging=hedging, max_call_tokens=max_call_tokens)
 
     @property

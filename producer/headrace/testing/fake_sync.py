@@ -4,8 +4,10 @@ Knows how to put a FakeClient where SyncClient has a Client.
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from headrace_contracts import ModelSpec
+from headrace_contracts.credentials import Credentials
 
 from headrace.client import Client
 from headrace.errors import HeadraceError, ItemError
@@ -23,17 +25,25 @@ class FakeSyncClient(SyncClient):
         url: str = "nats://127.0.0.1:4222",
         *,
         timeout: float = 5,
+        access: Credentials | str | Path | None = None,
         tenant: str | None = None,
         hedging: Hedging | None = None,
         models: Iterable[ModelSpec] | None = None,
         delay_s: float = 0,
     ) -> None:
-        """Make a client and its fleet; `url` and `timeout` are not looked at. See FakeClient."""
+        """Make a client and its fleet; `url`, `timeout` and `access` are not looked at. See FakeClient."""
         self._fake = FakeClient(models, tenant=tenant, hedging=hedging, delay_s=delay_s)
-        super().__init__(url, timeout=timeout, tenant=tenant, hedging=hedging)
+        super().__init__(url, timeout=timeout, access=access, tenant=tenant, hedging=hedging)
 
-    async def _connect(self, url: str, timeout: float, tenant: str | None, hedging: Hedging | None) -> Client:
-        del url, timeout, tenant, hedging
+    async def _connect(
+        self,
+        url: str,
+        timeout: float,
+        access: Credentials | str | Path | None,
+        tenant: str | None,
+        hedging: Hedging | None,
+    ) -> Client:
+        del url, timeout, access, tenant, hedging
         return self._fake
 
     @property

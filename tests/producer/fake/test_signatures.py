@@ -39,7 +39,7 @@ def test_a_sync_fake_is_made_with_the_arguments_of_the_real_one_and_those_of_the
     )
     assert list(fake.items())[: len(real)] == list(real.items())
     assert set(fake) - set(real) == set(made) - set(connect)
-    assert set(connect) - set(made) == {"url", "timeout"}
+    assert set(connect) - set(made) == {"url", "timeout", "access"}
 
 
 @pytest.mark.parametrize("fake", [FakeClient, FakeSyncClient])

@@ -1,0 +1,142 @@
+"""nats-py's client, mended.
+
+Knows what in it waits for ever, gives up for good, or says too little. Does not know who connects, nor why.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from nats.errors import AuthorizationError
+from nats.errors import Error as NatsError
+
+from headrace_contracts.credentials import Credentials
+from headrace_contracts.errors import CredentialsError
+from headrace_contracts.refusal import NotAllowed, Violation, is_refusal
+from headrace_contracts.tls import PlainText
+
+
+class Patient(NatsClient):
+    """nats-py's client, mended in five places.
+
+    It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
+    that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
+    half a minute later. A server that stood still for a moment is enough.
+
+    And who is cancelled in it is cancelled. nats-py waits for answers by asyncio.wait_for, which before Python 3.12
+    returns one that has just come and keeps the cancelling to itself, and while it waits for its buffer to empty it
+    takes no notice of it at all. Then a task goes on that was told to end, or past its timeout, and whoever waits for
+    its end waits for ever.
+
+    A request that the user may not make raises NotAllowed at once, where nats-py waits for an answer that will never
+    come; the same goes for all requests where the user may not have the inbox.
+
+    When a server no longer takes the credentials, a new connection is sought, for they may be renewed: nats-py would
+    close for good.
+
+    And where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
+    """
+
+    def __init__(self, access: Credentials | None, on_violation: Callable[[NotAllowed], None], *, tls: bool) -> None:
+        super().__init__()
+        self._access = access
+        self._on_violation = on_violation
+        self._must_encrypt = tls
+        self._asked: WeakKeyDictionary[asyncio.Future[Msg], str] = WeakKeyDictionary()
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def request(  # noqa: D102 - nats-py's, and so is the next
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = 0.5,
+        old_style: bool = False,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        with _heeding_cancellation():
+            return await super().request(subject, payload, timeout, old_style, headers)
+
+    async def publish(  # noqa: D102 - likewise
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
+    ) -> None:
+        prefix = self._resp_sub_prefix
+        if reply and prefix and reply.startswith(prefix.decode()):
+            asked = self._resp_map.get(reply[len(prefix) :])
+            if asked is not None:
+                self._asked[asked] = subject
+        await super().publish(subject, payload, reply, headers)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        with _heeding_cancellation():
+            return await super()._flush_pending(force_flush)
+
+    async def _process_err(self, err_msg: str) -> None:
+        violation = Violation.read(err_msg)
+        if violation is not None:
+            self._violated(violation)
+        elif is_refusal(err_msg):
+            error = AuthorizationError()
+            await self._error_cb(error)
+            await self._process_op_err(error)
+        else:
+            await super()._process_err(err_msg)
+
+    def _violated(self, violation: Violation) -> None:
+        """Tell those who wait for an answer that will not come, and whoever else listens."""
+        waiting = [(each, subject) for each, subject in self._asked.items() if not each.done()]
+        inbox = self._resp_sub_prefix
+        if violation.action == "publish":
+            waiting = [(each, subject) for each, subject in waiting if violation.is_of(subject)]
+        elif inbox is None or not violation.is_of(f"{inbox.decode()}*"):
+            waiting = []
+        user, role = (None, None) if self._access is None else (self._access.name, self._access.role)
+        if waiting and violation.action == "subscribe":
+            self._resp_sub_prefix = None  # the next request asks for an inbox anew
+        for each, subject in waiting:
+            # nats-py has made the server's words small; this is the subject as it was asked for.
+            found = Violation("publish", subject) if violation.action == "publish" else violation
+            each.set_exception(NotAllowed(found, user, role))
+        if violation.action == "publish" and waiting:
+            violation = Violation("publish", waiting[0][1])
+        self._on_violation(NotAllowed(violation, user, role))
+
+    def _connect_command(self) -> bytes:
+        if self._must_encrypt and not self._is_encrypted():
+            raise Downgraded
+        try:
+            return super()._connect_command()
+        except CredentialsError as error:  # the creds file, read anew, is none any more
+            raise Unreadable(str(error)) from error
+
+    def _is_encrypted(self) -> bool:
+        transport = self._transport
+        writer = getattr(transport, "_io_writer", None)
+        if writer is not None:
+            return writer.get_extra_info("ssl_object") is not None
+        return bool(getattr(transport, "_using_tls", False))
+
+
+class Downgraded(NatsError, PlainText):
+    """Raised when TLS was asked for and a server speaks plain text."""
+
+
+class Unreadable(NatsError):
+    """Raised when credentials, read anew for a connection, cannot be read."""
+
+
+@contextlib.contextmanager
+def _heeding_cancellation() -> Iterator[None]:
+    """Raise CancelledError at the end, should the task have been cancelled in here and nobody have raised it."""
+    task = asyncio.current_task()
+    num_before = 0 if task is None else task.cancelling()
+    yield
+    if task is not None and task.cancelling() > num_before:
+        raise asyncio.CancelledError
