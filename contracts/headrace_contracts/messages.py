@@ -21,6 +21,8 @@ Priority: TypeAlias = Literal["online", "batch"]
 TASKS: tuple[Task, ...] = get_args(Task)
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
+# Announcements that may be lost before a worker is taken for gone.
+_SILENCES = 3
 
 TokenIds: TypeAlias = NDArray[np.uint32]
 SegmentIds: TypeAlias = NDArray[np.uint8]
@@ -273,3 +275,8 @@ class Presence:
     every_ms: int
     rate: int | None = None
     leaving: bool = False
+
+    @property
+    def valid_s(self) -> float:
+        """Seconds for which it holds: a worker that is silent for three of its intervals is gone."""
+        return _SILENCES * self.every_ms / 1000

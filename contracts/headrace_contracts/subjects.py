@@ -10,9 +10,14 @@ from headrace_contracts.messages import Priority
 
 INBOX_ROOT = "hr.inbox"
 RESULTS_ROOT = "hr.results"
+DEAD_ROOT = "hr.dead"
+FLEET_ROOT = "hr.fleet"
+# The workers of all models.
+FLEET_ALL = f"{FLEET_ROOT}.>"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_QUEUE = re.compile(r"HR_(?:ONLINE_(.+)_[0-9]+_[0-9]+|BATCH_(.+))")
 _REPLY_TO = re.compile(r"hr\.(?:inbox|results)(?:\.[A-Za-z0-9_-]{1,64}){2,6}")
 
 
@@ -67,7 +72,7 @@ def cancel(model: str) -> str:
 
 def fleet(model: str) -> str:
     """Where the workers of a model say that they are there; core NATS, kept by nobody."""
-    return f"hr.fleet.{model_name(model)}"
+    return f"{FLEET_ROOT}.{model_name(model)}"
 
 
 def results(job: str, shard: int = 0) -> str:
@@ -82,7 +87,7 @@ def results_of_job(job: str) -> str:
 
 def dead(model: str, priority: Priority) -> str:
     """Where chunks go that no worker can run."""
-    return f"hr.dead.{model_name(model)}.{priority}"
+    return f"{DEAD_ROOT}.{model_name(model)}.{priority}"
 
 
 def control(worker: str) -> str:
@@ -109,3 +114,11 @@ def online_stream(model: str, shard: int, queue: int) -> str:
 def batch_stream(model: str) -> str:
     """Name of the NATS stream behind `batch`."""
     return f"HR_BATCH_{model_name(model)}"
+
+
+def queue_of(stream: str) -> tuple[str, Priority] | None:
+    """Whose queue a NATS stream is, by its name: model and class; None where it is none."""
+    found = _QUEUE.fullmatch(stream)
+    if found is None:
+        return None
+    return (found[1], "online") if found[1] else (found[2], "batch")

@@ -16,6 +16,7 @@ JOBS_BUCKET = "hr_jobs"
 TOKENIZERS_BUCKET = "hr_tokenizers"
 
 RESULTS_STREAM = "HR_RESULTS"
+DEAD_STREAM = "HR_DEAD"
 
 CONSUMER = "workers"
 PULL_GROUP = "w"
@@ -26,10 +27,18 @@ ONLINE_MAX_AGE_S = 30.0
 # What an online queue holds until its workers know how fast they are.
 ONLINE_START_BYTES = 16 * 1024 * 1024
 
+# How the names begin of all that a fleet has in the broker; KV_ and OBJ_ are what NATS puts before those of buckets.
+_OURS = ("HR_", "KV_hr_", "OBJ_hr_")
+
 _SECOND = 1_000_000_000  # the API counts in nanoseconds
 _DAY = 24 * 3600.0
 _RESULTS_ACK_WAIT_S = _DAY
 _MIB = 1024 * 1024
+
+
+def is_ours(stream: str) -> bool:
+    """Whether a NATS stream is a fleet's, by its name."""
+    return stream.startswith(_OURS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +166,8 @@ def results_stream(*, replicas: int = 1, max_bytes: int = 4096 * _MIB) -> Stream
 def dead_stream(*, replicas: int = 1, max_bytes: int = 1024 * _MIB) -> StreamSpec:
     """Chunks that no worker can run, with the reason in a header, for people to look at."""
     return StreamSpec(
-        name="HR_DEAD",
-        subjects=("hr.dead.>",),
+        name=DEAD_STREAM,
+        subjects=(f"{subjects.DEAD_ROOT}.>",),
         storage="file",
         retention="limits",
         discard="old",

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from headrace_contracts import DTYPES, BadItem, Chunk, Dtype, Envelope, ErrorCode, Reply, Usage, encode_chunk
 from headrace_contracts.codec import encode_reply
-from headrace_contracts.limits import MAX_BAD_TEXT, max_message_bytes, max_reply_items, min_pull_bytes
+from headrace_contracts.limits import MAX_BAD_TEXT, estimated_tokens, max_message_bytes, max_reply_items, min_pull_bytes
 from headrace_contracts.messages import numpy_dtype, row_elements
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +67,25 @@ def reply(items: int, dim: int, dtype: Dtype, bad: tuple[BadItem, ...]) -> Reply
         usage=Usage(tokens=2**63 - 1, queue_ms=1.5, run_ms=1.5, batch_tokens=2**63 - 1),
         worker=LONGEST,
     )
+
+
+@pytest.mark.parametrize(("lengths", "error"), [([10], 0.9), ([128], 0.2), ([512, 512], 0.05)])
+def test_tokens_are_estimated_from_what_the_broker_counts(lengths: list[int], error: float) -> None:
+    num_tokens = sum(lengths)
+    chunk = Chunk(
+        id="c" * 24,
+        task="embed",
+        model="m" * 20,
+        fingerprint="f" * 32,
+        lengths=np.array(lengths, np.uint32),
+        token_ids=np.ones(num_tokens, np.uint32),
+    )
+    envelope = Envelope(reply_to="hr.inbox." + "c" * 22, tokens=num_tokens, msg_id="c" * 24, deadline_ms=10**12)
+    stored = len(f"hr.online.{'m' * 20}.0.0") + header_block(envelope.to_headers()) + len(encode_chunk(chunk)) + 16
+    for number in (1, 1000):
+        assert estimated_tokens(number, number * stored) == pytest.approx(number * num_tokens, rel=error)
+
+
+def test_a_message_is_estimated_at_one_token_at_least() -> None:
+    assert estimated_tokens(3, 300) == 3
+    assert estimated_tokens(0, 0) == 0

@@ -168,3 +168,10 @@ def is_decoded(chunk: Chunk) -> bool:
     except DecodeError:
         return False
     return True
+
+
+def test_the_name_of_a_nats_stream_says_whose_queue_it_is() -> None:
+    assert subjects.queue_of(subjects.online_stream("my_model_1", 3, 12)) == ("my_model_1", "online")
+    assert subjects.queue_of(subjects.batch_stream("my_model_1")) == ("my_model_1", "batch")
+    assert subjects.queue_of("HR_RESULTS") is None
+    assert subjects.queue_of("HR_ONLINE_m_x_0") is None

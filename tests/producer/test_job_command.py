@@ -9,11 +9,11 @@ import pytest
 from headrace import local
 from headrace.bulk.cut import Span, Spans
 from headrace.bulk.jobs.claim import Claims
+from headrace.bulk.jobs.facts import job_facts, shard_facts, shard_state
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import Checkpoint, Owner, ShardRecord, Tally
 from headrace.bulk.jobs.store import Jobs
 from headrace.commands.job import end_of
-from headrace.commands.job_facts import job_facts, shard_facts, shard_state
 from headrace_contracts import subjects, topology
 
 from ..fleet.broker_view import api, num_messages

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from headrace_contracts import Presence
 
-# Announcements that may be lost before a worker is taken for gone.
-_SILENCES = 3
 # Of an interval: in that time everybody who is there has spoken.
 _ALL_HEARD = 1.5
 
@@ -64,8 +62,7 @@ class Fleet:
         if presence.leaving:
             self._others.pop(presence.worker, None)
         else:
-            until_s = now_s + _SILENCES * presence.every_ms / 1000
-            self._others[presence.worker] = _Member(presence.rate, until_s)
+            self._others[presence.worker] = _Member(presence.rate, now_s + presence.valid_s)
 
     def view(self, now_s: float, rate: int | None) -> View:
         """The fleet now.

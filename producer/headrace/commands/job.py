@@ -16,13 +16,13 @@ import typer
 from headrace_contracts.credentials import Credentials
 from nats.aio.client import Client as NatsClient
 
+from headrace.bulk.jobs.facts import job_facts, owner_name, shard_facts, shard_state, state_of
 from headrace.bulk.jobs.record import JobRecord, ShardRecord, State
 from headrace.bulk.jobs.store import Jobs
 from headrace.commands.audit import Audit, told
 from headrace.commands.broker import ask
 from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.commands.job_command import job_command
-from headrace.commands.job_facts import job_facts, owner_name, shard_facts, shard_state, state_of
 from headrace.commands.long_run import INTERRUPTED
 from headrace.commands.tables import print_json, print_table, printable
 from headrace.errors import InputError, JobConflict

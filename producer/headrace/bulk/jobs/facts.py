@@ -1,9 +1,9 @@
-"""What `headrace job` says of a job, as plain facts.
+"""What can be said of a job by its records, as plain facts.
 
 Pure. Knows records of jobs. Does not know how facts are printed, nor where records are kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +18,6 @@ _SILENT_MS = 60_000
 def job_facts(job: JobRecord, shards: Mapping[int, ShardRecord], now_ms: int) -> dict[str, Any]:
     """A job and how far it is; a flat map, as a line of JSON."""
     tally = Tally.sum(record.checkpoint.tally for record in shards.values())
-    at_work = [record.owner for record in shards.values() if shard_state(record, now_ms) == "at work"]
     return {
         "name": job.name,
         "state": job.state,
@@ -28,7 +27,7 @@ def job_facts(job: JobRecord, shards: Mapping[int, ShardRecord], now_ms: int) ->
         **asdict(tally),
         "num_shards": job.num_shards,
         "shards_done": sum(record.checkpoint.is_done for record in shards.values()),
-        "processes": len({owner.process for owner in at_work if owner is not None}),
+        "processes": num_processes(shards.values(), now_ms),
         "model": job.card.model,
         "source": job.source,
         "sink": job.sink,
@@ -61,6 +60,12 @@ def shard_state(record: ShardRecord, now_ms: int) -> str:
         return "waiting"
     is_silent = record.written_ms > 0 and now_ms - record.written_ms > _SILENT_MS
     return "silent" if is_silent else "at work"
+
+
+def num_processes(shards: Iterable[ShardRecord], now_ms: int) -> int:
+    """How many processes are at work on these shards."""
+    at_work = [record.owner for record in shards if shard_state(record, now_ms) == "at work"]
+    return len({owner.process for owner in at_work if owner is not None})
 
 
 def owner_name(owner: Owner) -> str:
