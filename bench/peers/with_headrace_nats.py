@@ -3,7 +3,7 @@
 It knows how to start them and what a client is to the benchmark. A worker takes what `headrace calibrate` has stored.
 """
 
-import re
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -74,8 +74,8 @@ def opened(flags: Flags) -> Iterator[OverNats]:
 
 def _budgets(log: Path) -> str:
     """What a worker says at its start of its budgets, and where they are from."""
-    said = re.search(r"step budget.*", log.read_text("utf-8"))
-    return said[0] if said else "unknown"
+    lines = log.read_text("utf-8").splitlines()
+    return next((json.loads(line)["event"] for line in lines if '"step budget' in line), "unknown")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 Knows which subcommands there are. Those of other components come in by the entry point group `headrace.commands`, so
 that the client imports none of them. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some texts have no vector
-or score, 130 interrupted.
+or score, 130 interrupted. All that is said of a run goes to standard error, as logs.py has it.
 """
 
 import inspect
+import logging
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -25,6 +27,13 @@ from headrace.commands.score import score
 from headrace.commands.telling import exit_code
 from headrace.commands.up import up
 from headrace.errors import HeadraceError
+from headrace.logs import Format, Level, LogConfig, set_up
+
+logger = logging.getLogger(__name__)
+
+# Commands that serve until they are stopped: their logs are how they are watched. The others speak up when need be.
+_SERVICES = frozenset({"worker", "gateway", "exporter"})
+_FORMAT, _LEVEL = "HEADRACE_LOG_FORMAT", "HEADRACE_LOG_LEVEL"
 
 
 def _print_version(is_asked: bool) -> None:
@@ -34,11 +43,34 @@ def _print_version(is_asked: bool) -> None:
 
 
 def options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has done it
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
+    log_format: Annotated[
+        Format,
+        typer.Option(
+            envvar=_FORMAT,
+            case_sensitive=False,
+            help="Of what is logged, on standard error: lines for people, or JSON. auto: json but on a terminal.",
+        ),
+    ] = "auto",
+    log_level: Annotated[
+        Level | None,
+        typer.Option(
+            envvar=_LEVEL,
+            case_sensitive=False,
+            help="The least that is logged. (default: info of what serves, as workers; else warning)",
+        ),
+    ] = None,
 ) -> None:
     """Text to embeddings and relevance scores over NATS. Try `headrace demo`, then `headrace up`."""
+    # What other processes of ours this one starts, as `headrace up` does, log in the same way.
+    os.environ[_FORMAT] = log_format
+    if log_level is not None:
+        os.environ[_LEVEL] = log_level
+    usual: Level = "info" if context.invoked_subcommand in _SERVICES else "warning"
+    set_up(LogConfig(format=log_format, level=log_level or usual))
 
 
 def build() -> typer.Typer:
@@ -76,3 +108,7 @@ def main() -> None:
     except HeadraceError as error:
         typer.secho(f"headrace: {error}", err=True, fg="red")
         sys.exit(exit_code(error))
+    except Exception:
+        # Not as a bare traceback: logs are read by line, and secrets are taken out of them.
+        logger.critical("This is a bug: the command ended by an error that nobody thought of", exc_info=True)
+        sys.exit(1)

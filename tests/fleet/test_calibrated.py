@@ -1,5 +1,6 @@
 """A worker process that goes by a stored calibration: real engine, real nats-server, real log."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -37,8 +38,8 @@ def budgets_line(server: local.Server, log: Path, *flags: str) -> str:
     """What a worker says of its budgets, once it has answered."""
     with local.worker(DEMO_MODEL, server.url, "--dtype", "float32", *flags, log=log), SyncClient(server.url) as client:
         assert client.embed("down the race").shape == (384,)
-    (line,) = (line for line in log.read_text().splitlines() if "step budget" in line)
-    return line
+    (line,) = (json.loads(line) for line in log.read_text().splitlines() if "step budget" in line)
+    return f"{line['level']} {line['logger']}: {line['event']}"
 
 
 def test_a_worker_takes_its_budgets_and_its_chunks_from_the_calibration_and_says_so(
@@ -46,7 +47,7 @@ def test_a_worker_takes_its_budgets_and_its_chunks_from_the_calibration_and_says
 ) -> None:
     made = stored()
     line = budgets_line(nats_server, tmp_path / "log")
-    assert f"INFO headrace_workers.serve: step budget {made.choice.step_tokens} tokens" in line
+    assert f"info headrace_workers.serve: step budget {made.choice.step_tokens} tokens" in line
     assert "calibrated 2026-11-29 for a wait of 100 ms" in line
     with SyncClient(nats_server.url) as client:
         (spec,) = client.models()
@@ -57,7 +58,7 @@ def test_without_a_calibration_a_worker_warns_that_it_guesses_and_how_to_know(
     nats_server: local.Server, tmp_path: Path
 ) -> None:
     line = budgets_line(nats_server, tmp_path / "log")
-    assert "WARNING headrace_workers.serve: step budget 2048 tokens" in line
+    assert "warning headrace_workers.serve: step budget 2048 tokens" in line
     assert "there is no calibration" in line
     assert f"run `headrace calibrate {DEMO_MODEL} --dtype float32`" in line
 
@@ -67,21 +68,21 @@ def test_a_stale_calibration_is_not_used_and_the_log_says_what_changed(
 ) -> None:
     stored(torch="1.0.0")
     line = budgets_line(nats_server, tmp_path / "log")
-    assert "WARNING headrace_workers.serve: step budget 2048 tokens" in line
+    assert "warning headrace_workers.serve: step budget 2048 tokens" in line
     assert "is stale (torch 1.0.0, now " in line
 
 
 def test_flags_win_over_a_calibration(nats_server: local.Server, tmp_path: Path) -> None:
     stored()
     line = budgets_line(nats_server, tmp_path / "log", "--step-tokens", "1024")
-    assert "INFO headrace_workers.serve: step budget 1024 tokens" in line
+    assert "info headrace_workers.serve: step budget 1024 tokens" in line
     assert "set by --step-tokens, the rest calibrated" in line
 
 
 def test_a_calibration_can_be_left_alone(nats_server: local.Server, tmp_path: Path) -> None:
     stored()
     line = budgets_line(nats_server, tmp_path / "log", "--no-calibration")
-    assert "INFO headrace_workers.serve: step budget 2048 tokens" in line
+    assert "info headrace_workers.serve: step budget 2048 tokens" in line
     assert "switched off by --no-calibration" in line
 
 
@@ -92,7 +93,7 @@ def test_a_worker_whose_calibrated_step_is_below_the_fleets_chunks_starts_and_sa
     with local.worker(DEMO_MODEL, nats_server.url, "--dtype", "float32", "--no-calibration", log=tmp_path / "first"):
         pass
     line = budgets_line(nats_server, tmp_path / "log")
-    assert "INFO headrace_workers.serve: step budget 1024 tokens" in line
+    assert "info headrace_workers.serve: step budget 1024 tokens" in line
     assert f"which gave {made.choice.step_tokens}, but the fleet's chunks may have 1024" in line
 
 

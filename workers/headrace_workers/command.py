@@ -6,7 +6,6 @@ signal. Light to import, since every `headrace` command imports it: torch comes 
 
 import asyncio
 import logging
-import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -92,7 +91,6 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     ] = None,
 ) -> None:
     """Serve a model: pull chunks from nats-server, run them, reply. SIGTERM or Ctrl-C drains; a second one ends it."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     try:
         notify.check(ready_fd)
         settings = EngineSettings(
@@ -150,5 +148,5 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
 
 
 def _fail(text: str) -> NoReturn:
-    typer.secho(f"headrace worker: {text}", err=True, fg="red")
+    logger.critical("%s", text)
     raise typer.Exit(1)

@@ -4,6 +4,7 @@ Knows the flags and the signals. Does not know HTTP; what does is imported late,
 """
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -14,9 +15,12 @@ from typing import Annotated
 import typer
 
 from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, Nats
-from headrace.errors import InputError
+from headrace.commands.telling import exit_code
+from headrace.errors import HeadraceError, InputError
 from headrace.gateway.keys import Keys
 from headrace.gateway.tuning import tune
+
+logger = logging.getLogger(__name__)
 
 _PANEL = "Limits"
 _KEYS = "HEADRACE_API_KEYS"
@@ -79,7 +83,7 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
             if stop.is_set():
                 hurry.set()
             else:
-                typer.echo(f"finishing what runs, for {drain:g} s at most; a second signal gives it up", err=True)
+                logger.info("finishing what runs, for %g s at most; a second signal gives it up", drain)
                 stop.set()
 
         loop = asyncio.get_running_loop()
@@ -88,7 +92,11 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
         await serve(config, stop, _begin, hurry=hurry, connect_s=CONNECT_S)
         return _INTERRUPTED if hurry.is_set() else 0
 
-    code = asyncio.run(run())
+    try:
+        code = asyncio.run(run())
+    except HeadraceError as error:
+        logger.critical("%s", error)
+        sys.exit(exit_code(error))
     # Not by way of the interpreter's end: a thread of Granian's that asks for Python's lock then aborts the process.
     sys.stderr.flush()
     os._exit(code)
@@ -112,6 +120,5 @@ def _keys(path: Path | None) -> Keys | None:
 
 def _begin(url: str) -> None:
     tune()
-    typer.echo(
-        f"headrace gateway at {url}, described by {url}/openapi.json; Ctrl-C finishes what runs, and stops", err=True
-    )
+    told = "headrace gateway at %s, described by %s/openapi.json; Ctrl-C finishes what runs, and stops"
+    logger.info(told, url, url, extra={"url": url})

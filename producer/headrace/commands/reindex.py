@@ -140,7 +140,6 @@ def reindex(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     if progress not in get_args(How):
         raise InputError(f"--progress is {progress!r}: it must be {', '.join(get_args(How))}")
     telling = Telling(as_json=progress == "json")
-    telling.take_logs()
     try:
         reading = Reading(
             column=column, id_column=id_column, kind=source_kind, delimiter=delimiter, query_shards=query_shards

@@ -1,10 +1,9 @@
 """How a command that may run for days says how it goes: as text for people, or as JSON lines for what reads logs.
 
-Knows log records, errors and facts. Does not know bulk jobs.
+Knows errors and facts. Does not know bulk jobs.
 """
 
 import json
-import logging
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import NoReturn
 
 import typer
 
+from headrace import logs
 from headrace.errors import HeadraceError, InputError
 
 
@@ -21,12 +21,8 @@ class Telling:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-
-    def take_logs(self) -> None:
-        """Have warnings of the whole process said in the same way."""
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_JsonLine() if self._as_json else logging.Formatter("headrace: %(message)s"))
-        logging.basicConfig(handlers=[handler], level=logging.WARNING)
+        if as_json:
+            logs.as_json()  # every line is to be read by a program
 
     def say(self, text: str, **facts: object) -> None:
         """Say a sentence; its facts are for programs."""
@@ -51,14 +47,6 @@ class Telling:
 def exit_code(error: HeadraceError) -> int:
     """What a command that ends with this error ends with: 2 for wrong usage, else 1."""
     return 2 if isinstance(error, InputError) else 1
-
-
-class _JsonLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        facts = {"logger": record.name}
-        if record.exc_info:
-            facts["traceback"] = self.formatException(record.exc_info)
-        return _line(record.levelname.lower(), record.getMessage(), facts)
 
 
 def _line(level: str, text: str, facts: Mapping[str, object]) -> str:

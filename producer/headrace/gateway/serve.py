@@ -11,6 +11,7 @@ from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
+from granian.log import LogLevels
 from granian.server.embed import Server
 from headrace_contracts.credentials import Credentials
 from litestar.types import ASGIApp
@@ -108,7 +109,8 @@ def _server(app: ASGIApp, config: GatewayConfig, address: str, port: int) -> Ser
         http1_settings=HTTP1Settings(header_read_timeout=_IDLE_MS),
         backpressure=config.limits.max_connections,
         websockets=False,
-        log_enabled=False,
+        log_level=LogLevels.error,  # it warns of being embedded, each time
+        log_dictconfig={"handlers": {}, "loggers": {"_granian": {}}},  # it would write to standard output
     )
 
 
