@@ -19,7 +19,12 @@ class NullEngine:
         dtype: What that would compute in.
         max_in_flight: One step at a time, as on a CPU.
         wants_rest: Never.
+        device: The CPU.
+        graphs: None.
     """
+
+    device = torch.device("cpu")
+    graphs = None
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Take the place of a model; `load` is the usual way."""

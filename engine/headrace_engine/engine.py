@@ -39,9 +39,12 @@ class Engine:
         checkpoint: What the model directory says about itself.
         dtype: The format of weights and activations, torch.float32 or torch.bfloat16; or torch.float16 where it is that
             of products alone, beside float32.
+        device: Where it runs.
     """
 
-    def __init__(self, checkpoint: Checkpoint, runner: Runner, limits: Limits, dtype: torch.dtype) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, runner: Runner, limits: Limits, dtype: torch.dtype, device: torch.device
+    ) -> None:
         """Put an engine together; `load` is the usual way.
 
         Args:
@@ -49,9 +52,11 @@ class Engine:
             runner: The model on its device.
             limits: What a batch must keep to.
             dtype: The compute dtype.
+            device: Which one.
         """
         self.checkpoint = checkpoint
         self.dtype = dtype
+        self.device = device
         self._runner = runner
         self._limits = limits
 
@@ -78,7 +83,8 @@ class Engine:
         checkpoint = model if isinstance(model, Checkpoint) else Checkpoint.read(resolve(model), str(model))
         device = find_device(config.device)
         dtype = compute_dtype(config, device)
-        return cls(checkpoint, load_runner(checkpoint, config, dtype, device), Limits.of(checkpoint), dtype)
+        runner = load_runner(checkpoint, config, dtype, device)
+        return cls(checkpoint, runner, Limits.of(checkpoint), dtype, device)
 
     @property
     def max_in_flight(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from headrace_engine import Checkpoint, Engine, LazyTensor, RaggedBatch
+from headrace_engine.graphs import Graphs
 from headrace_workers import Counters, WorkerConfig
 from headrace_workers.calibration.calibration import Calibration
 from headrace_workers.lane import LoadedEngine
@@ -43,6 +44,14 @@ class WatchedEngine:
     @property
     def dtype(self) -> torch.dtype:
         return self._engine.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self._engine.device
+
+    @property
+    def graphs(self) -> Graphs | None:
+        return self._engine.graphs
 
     @property
     def max_in_flight(self) -> int:

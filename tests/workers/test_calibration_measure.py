@@ -17,6 +17,8 @@ class Clockwork:
     """An engine whose every step takes what the law says, on its own clock."""
 
     dtype = torch.float32
+    device = torch.device("cpu")
+    graphs = None
 
     def __init__(self, checkpoint: Checkpoint, law: Cost, *, max_tokens: int | None = None, in_flight: int = 1) -> None:
         self.checkpoint = checkpoint

@@ -14,6 +14,7 @@ class Item:
 
 
 STEP = 100
+ACTS = ("push", "push", "run", "remove")
 
 
 def queued(*items: Item, parts_apart: bool = False) -> FairQueue[Item]:
@@ -178,3 +179,27 @@ def test_each_work_runs_once_and_a_head_is_as_long_as_it_can_be(
         assert 0 < sum(item.num_tokens for item in works) <= STEP
         ran += works
     assert sorted(map(id, ran)) == sorted(map(id, items))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, STEP), st.sampled_from("abc"), st.sampled_from([None, "job"]), st.sampled_from(ACTS))
+    )
+)
+def test_a_queue_knows_its_tokens_and_its_oldest_whatever_comes_and_goes(
+    events: list[tuple[int, str, str | None, str]],
+) -> None:
+    queue = FairQueue[Item]()
+    waiting: list[Item] = []  # in order of arrival
+    for size, tenant, job, act in events:
+        if act == "push":
+            waiting.append(Item(size, tenant, job))
+            queue.push(waiting[-1])
+        elif act == "run":
+            gone = run(queue)
+            waiting = [item for item in waiting if item not in gone]
+        elif waiting:
+            queue.remove([waiting.pop(size % len(waiting))])
+        assert queue.num_tokens == sum(item.num_tokens for item in waiting)
+        assert queue.first if waiting else not queue.first
+        assert not waiting or waiting[0] in queue.first

@@ -35,6 +35,8 @@ class QueueingEngine:
 
     checkpoint = cast("Checkpoint", None)
     dtype = torch.float32
+    device = torch.device("cpu")
+    graphs = None
     max_in_flight = 2
 
     def __init__(self) -> None:
@@ -273,3 +275,34 @@ async def test_a_step_that_nobody_waits_for_any_more_frees_the_device_all_the_sa
         engine.queued[1].happened.set()
         assert (await second).rows.tolist() == [[2]]
         await until(lambda: lane.is_free and lane._num_in_flight == 0, "both are done")
+
+
+async def test_a_lane_says_since_when_the_device_has_had_what_it_has_had_longest() -> None:
+    engine = QueueingEngine()
+    async with opened(engine) as lane:
+        assert lane.busy_since_s is None
+        first = lane.start(batch(1))
+        since = lane.busy_since_s
+        await lane.free()
+        second = lane.start(batch(2))
+        await until(lambda: len(engine.queued) == 2, "both are with the device")
+        assert (lane.busy_since_s, lane.num_in_flight) == (since, 2)
+        engine.queued[0].happened.set()
+        await first
+        assert lane.busy_since_s is not None
+        assert since is not None
+        assert lane.busy_since_s > since
+        engine.queued[1].happened.set()
+        await second
+        assert (lane.busy_since_s, lane.num_in_flight) == (None, 0)
+
+
+async def test_a_capture_that_hangs_keeps_the_device_busy() -> None:
+    engine = QueueingEngine()
+    async with opened(engine) as lane:
+        engine.deferred = 1
+        engine.rest_may_end.clear()
+        lane.rest()
+        assert lane.busy_since_s is not None
+        engine.rest_may_end.set()
+        await until(lambda: lane.busy_since_s is None, "it is done")

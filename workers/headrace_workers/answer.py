@@ -87,7 +87,7 @@ class Answers:
             bad = tuple(BadItem(item.index, item.code, item.text[: limits.MAX_BAD_TEXT]) for item in bad)
         reply = Reply(id=chunk.id, rows=full, dim=dim, dtype=dtype, bad=bad, usage=usage, worker=self._worker)
         if await self._answer(work.delivery, work.envelope.reply_to, encode_reply(reply), work.envelope.msg_id):
-            self._counters.answered += 1
+            self._counters.answer(work, bad, usage)
 
     def _finish(self, chunk: Chunk, rows: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The rows as the chunk asks for them, and which of them are good.
@@ -111,16 +111,7 @@ class Answers:
             reply_to = headers.reply_to(delivery.headers)
         poison = refused if refused.is_poison else None
         if await self._answer(delivery, reply_to, encode_reply(reply), poison=poison):
-            self._count(refused.code)
-
-    def _count(self, code: ErrorCode) -> None:
-        match code:
-            case ErrorCode.EXPIRED:
-                self._counters.expired += 1
-            case ErrorCode.CANCELLED:
-                self._counters.cancelled += 1
-            case _:
-                self._counters.refused += 1
+            self._counters.refuse(delivery, refused.task, refused.code)
 
     def stop_waiting(self) -> None:
         """Wait for room in the results no longer: the worker must end."""
@@ -180,4 +171,4 @@ class Answers:
             headers.MSG_ID: delivery.place,
         }
         await self._jetstream.publish(subjects.dead(self._spec.name, delivery.priority), delivery.body, headers=kept)
-        self._counters.dead_lettered += 1
+        self._counters.keep(delivery)

@@ -45,12 +45,14 @@ class _Tenant(Generic[W]):
         whole: calls of one chunk that wait.
         parts: of larger calls that wait.
         owed: tokens that parts may run before whole calls.
+        num_tokens: of all that waits.
     """
 
     start: float
     whole: deque[W] = field(default_factory=deque)
     parts: deque[W] = field(default_factory=deque)
     owed: int = 0
+    num_tokens: int = 0
 
     def __len__(self) -> int:
         return len(self.whole) + len(self.parts)
@@ -59,6 +61,7 @@ class _Tenant(Generic[W]):
         return chain(self.whole, self.parts)
 
     def push(self, work: W) -> None:
+        self.num_tokens += work.num_tokens
         (self.whole if work.job is None else self.parts).append(work)
 
     def order(self) -> Iterator[W]:
@@ -76,6 +79,7 @@ class _Tenant(Generic[W]):
     def pop(self, work: W) -> None:
         """The first of `order` runs now."""
         self.start += work.num_tokens
+        self.num_tokens -= work.num_tokens
         if work.job is None:
             self.whole.popleft()
             self.owed += work.num_tokens
@@ -89,6 +93,7 @@ class _Tenant(Generic[W]):
         """Forget those whose id is there."""
         self.whole = deque(work for work in self.whole if id(work) not in gone)
         self.parts = deque(work for work in self.parts if id(work) not in gone)
+        self.num_tokens = sum(work.num_tokens for work in self)
 
 
 class FairQueue(Generic[W]):
@@ -116,6 +121,16 @@ class FairQueue(Generic[W]):
 
     def __iter__(self) -> Iterator[W]:
         return chain.from_iterable(self._tenants.values())
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all that waits."""
+        return sum(tenant.num_tokens for tenant in self._tenants.values())
+
+    @property
+    def first(self) -> list[W]:
+        """What came first of all that waits, of each tenant and kind: the oldest is among them."""
+        return [works[0] for tenant in self._tenants.values() for works in (tenant.whole, tenant.parts) if works]
 
     def push(self, work: W) -> None:
         """Let it wait."""

@@ -32,18 +32,18 @@ class Hold:
 
     def add(self, delivery: Delivery) -> None:
         """A message came in."""
-        self._counters.delivered += 1
+        self._counters.arrive(delivery)
         self._deliveries.add(delivery)
 
     def weigh(self, delivery: Delivery, num_tokens: int) -> None:
         """It turned out to hold so many tokens."""
         delivery.num_tokens = num_tokens
-        self._counters.hold(num_tokens)
+        self._counters.hold(delivery)
 
     def remove(self, delivery: Delivery) -> None:
         """A message was settled."""
         self._deliveries.discard(delivery)
-        self._counters.hold(-delivery.num_tokens)
+        self._counters.let_go(delivery)
         self._on_settled()
 
     async def keep_in_progress(self, every_s: float) -> None:

@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Protocol
 
 import numpy as np
 import torch
 from headrace_engine import Checkpoint, LazyTensor, RaggedBatch, pack
+from headrace_engine.graphs import Graphs
 from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
@@ -52,6 +54,16 @@ class LoadedEngine(Protocol):
         """Do one piece of it."""
         ...
 
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        ...
+
+    @property
+    def graphs(self) -> Graphs | None:
+        """The CUDA graphs that it has, with their counters; None where there are none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
@@ -75,11 +87,15 @@ class Lane:
 
     Attributes:
         engine: what it runs.
+        busy_since_s: since when, by the monotonic clock, the device has had whatever it has had longest; None while it
+            has nothing.
     """
 
     def __init__(self, engine: LoadedEngine, thread: ThreadPoolExecutor, reader: ThreadPoolExecutor) -> None:
         """Use `opened`."""
         self.engine = engine
+        self.busy_since_s: float | None = None
+        self._begun: dict[object, float] = {}
         self._thread = thread
         self._reader = reader
         self._loop = asyncio.get_running_loop()
@@ -113,6 +129,11 @@ class Lane:
         """Whether a step can be handed over."""
         return not self._is_starting and self._num_in_flight < self.engine.max_in_flight
 
+    @property
+    def num_in_flight(self) -> int:
+        """Steps that were handed over and are not done."""
+        return self._num_in_flight
+
     async def free(self) -> None:
         """Wait until a step can be handed over; whether an earlier one failed is its owner's affair."""
         while not self.is_free:
@@ -127,6 +148,7 @@ class Lane:
         self._is_starting = True
         self._num_in_flight += 1
         result: asyncio.Future[StepResult] = self._loop.create_future()
+        self._begin(result)
         self._thread.submit(self._start, batch, result)
         return result
 
@@ -161,6 +183,7 @@ class Lane:
 
     def _finished(self, outcome: StepResult | BaseException, result: "asyncio.Future[StepResult]") -> None:
         self._num_in_flight -= 1
+        self._end(result)
         self._changed.set()
         if not result.done():  # it is, where its worker waits no more
             if isinstance(outcome, StepResult):
@@ -181,10 +204,12 @@ class Lane:
         is_idle = self._may_rest and not self._num_in_flight and self._resting is None and not self._is_closed
         if is_idle and self.engine.wants_rest:
             self._resting = asyncio.get_running_loop().run_in_executor(self._thread, self.engine.rest)
+            self._begin(self._resting)
             self._resting.add_done_callback(self._rested)
 
     def _rested(self, resting: "asyncio.Future[object]") -> None:
         self._resting = None
+        self._end(resting)
         if resting.cancelled():
             return
         if resting.exception() is not None:
@@ -200,11 +225,23 @@ class Lane:
         def run() -> None:
             self.engine.step(one_token).wait()
 
+        probing = asyncio.get_running_loop().run_in_executor(self._thread, run)
+        self._begin(probing)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, run)
+            await probing
         except Exception:  # noqa: BLE001 - whatever it raises is the answer
             return False
+        finally:
+            self._end(probing)
         return True
+
+    def _begin(self, task: object) -> None:
+        self._begun[task] = monotonic()
+        self.busy_since_s = min(self._begun.values())
+
+    def _end(self, task: object) -> None:
+        del self._begun[task]
+        self.busy_since_s = min(self._begun.values(), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,16 @@ class Purse:
             raise ValueError(f"This is a bug: {len(self._shares)} shares of at least {self._least} do not fit {self}")
         return added
 
+    @property
+    def held(self) -> int:
+        """Bytes of messages in hand."""
+        return sum(share.held for share in self._shares)
+
+    @property
+    def credit(self) -> int:
+        """Bytes that the broker may still send against open pulls."""
+        return sum(share.credit for share in self._shares)
+
     def room(self, share: "Share") -> int:
         """Bytes that a new pull of it may ask for."""
         others = [max(self._least, other.taken) for other in self._shares if other is not share]

@@ -40,10 +40,13 @@ class Scheduler(Generic[W]):
 
     `plan` early and prepare the step while the device is busy; `plan` again when the device is free and, should the two
     differ, prepare anew; then `take` it. So preparing ahead never makes an online request wait for one more step.
+
+    Attributes:
+        step_tokens: tokens of one step at most.
     """
 
     def __init__(self, step_tokens: int, batch_floor: float) -> None:
-        self._step_tokens = step_tokens
+        self.step_tokens = step_tokens
         self._batch_floor = batch_floor
         self._queues: dict[Priority, FairQueue[W]] = {
             priority: FairQueue(parts_apart=priority == "online") for priority in PRIORITIES
@@ -59,6 +62,19 @@ class Scheduler(Generic[W]):
         """Works of a class that wait."""
         return len(self._queues[priority])
 
+    def num_tokens(self, priority: Priority) -> int:
+        """Tokens of these."""
+        return self._queues[priority].num_tokens
+
+    def first(self, priority: Priority) -> list[W]:
+        """Those of a class that came first, the oldest among them."""
+        return self._queues[priority].first
+
+    @property
+    def apart(self) -> list[W]:
+        """Works of whichever class that wait for a step without others; the methods above leave them out."""
+        return [work for part in self._apart for work in part]
+
     def __bool__(self) -> bool:
         """Whether anything waits."""
         return bool(self._apart) or any(self._queues.values())
@@ -69,8 +85,8 @@ class Scheduler(Generic[W]):
         Raises:
             ValueError: it is larger than a step and so would never run.
         """
-        if work.num_tokens > self._step_tokens:
-            raise ValueError(f"work of {work.num_tokens} tokens cannot run in steps of {self._step_tokens}")
+        if work.num_tokens > self.step_tokens:
+            raise ValueError(f"work of {work.num_tokens} tokens cannot run in steps of {self.step_tokens}")
         self._queues[priority].push(work)
 
     def push_apart(self, works: tuple[W, ...]) -> None:
@@ -91,10 +107,10 @@ class Scheduler(Generic[W]):
         if not any(self._queues.values()):
             return None
         batch_queue = self._queues["batch"]
-        claim = batch_queue.head(min(self._owed, self._step_tokens))
-        online = self._queues["online"].head(self._step_tokens - _tokens(claim))
-        if not online or (batch_queue and self._room >= self._step_tokens):
-            return Plan((), batch_queue.head(self._step_tokens))
+        claim = batch_queue.head(min(self._owed, self.step_tokens))
+        online = self._queues["online"].head(self.step_tokens - _tokens(claim))
+        if not online or (batch_queue and self._room >= self.step_tokens):
+            return Plan((), batch_queue.head(self.step_tokens))
         return Plan(online, claim)
 
     def take(self, plan: Plan[W]) -> None:
@@ -114,7 +130,7 @@ class Scheduler(Generic[W]):
             if not plan.online:
                 self._room = 0
             elif not self._queues["online"]:  # or else it would have taken more
-                self._room += self._step_tokens - _tokens(plan.works)
+                self._room += self.step_tokens - _tokens(plan.works)
         if not self._queues["batch"]:
             self._owed, self._room = 0.0, 0
 

@@ -4,19 +4,33 @@ Knows the limits of the model and which error code each breach gets. Does not kn
 answer.py sends it. Bad items are set aside here, so that one of them never fails the others.
 """
 
+import re
 from collections.abc import Container
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import numpy as np
-from headrace_contracts import BadItem, Chunk, DecodeError, Envelope, ErrorCode, ModelSpec, TokenIds, decode_chunk
+from headrace_contracts import (
+    BadItem,
+    Chunk,
+    DecodeError,
+    Envelope,
+    ErrorCode,
+    ModelSpec,
+    Task,
+    TokenIds,
+    decode_chunk,
+)
 from headrace_engine import RaggedBatch, pack
 from numpy.typing import NDArray
 
 from headrace_workers.delivery import Delivery
 
 _Scalar = TypeVar("_Scalar", np.uint32, np.uint8)
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-([0-9a-f]{2})(?:-|$)")
+_SAMPLED = 1
 
 
 class Refused(Exception):
@@ -25,16 +39,26 @@ class Refused(Exception):
     Attributes:
         code: the error code for its producer.
         text: what to do about it.
-        chunk_id: the chunk's, where it could be read.
+        chunk: the chunk, where it could be read.
         is_poison: whether it must be kept for people to look at.
     """
 
-    def __init__(self, code: ErrorCode, text: str, *, chunk_id: str = "", is_poison: bool = False) -> None:
+    def __init__(self, code: ErrorCode, text: str, *, chunk: Chunk | None = None, is_poison: bool = False) -> None:
         super().__init__(text)
         self.code = code
         self.text = text
-        self.chunk_id = chunk_id
+        self.chunk = chunk
         self.is_poison = is_poison
+
+    @property
+    def chunk_id(self) -> str:
+        """The chunk's, or empty."""
+        return "" if self.chunk is None else self.chunk.id
+
+    @property
+    def task(self) -> Task | None:
+        """What was asked."""
+        return None if self.chunk is None else self.chunk.task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +90,12 @@ class Work:
     def job(self) -> str | None:
         """The larger call or bulk job that it is a part of."""
         return self.chunk.job
+
+    @property
+    def trace_id(self) -> str | None:
+        """Of its trace (W3C Trace Context), if its caller has it recorded."""
+        found = None if self.envelope.traceparent is None else _TRACEPARENT.match(self.envelope.traceparent)
+        return found[1] if found and int(found[2], 16) & _SAMPLED else None
 
     def is_late(self, now_ms: float) -> bool:
         """Whether its deadline passed."""
@@ -102,15 +132,15 @@ def _accept(delivery: Delivery, spec: ModelSpec, max_deliveries: int, now_ms: fl
     envelope = Envelope.from_headers(delivery.headers)
     chunk = decode_chunk(delivery.body)
     if chunk.id in given_up:
-        raise cancelled(chunk.id)
+        raise cancelled(chunk)
     if _is_late(envelope, now_ms):
-        raise expired(chunk.id)
+        raise expired(chunk)
     if delivery.count > max_deliveries:
         text = (
             f"delivered {delivery.count} times without an answer, max_deliveries is {max_deliveries}: it seems to end "
             "every worker that runs it, do not send it again"
         )
-        raise Refused(ErrorCode.INTERNAL, text, chunk_id=chunk.id, is_poison=True)
+        raise Refused(ErrorCode.INTERNAL, text, chunk=chunk, is_poison=True)
     _check_chunk(chunk, spec)
     bad = _bad_items(chunk, spec)
     runnable = np.arange(chunk.num_sequences)
@@ -130,15 +160,15 @@ def _is_late(envelope: Envelope, now_ms: float) -> bool:
     return envelope.deadline_ms is not None and envelope.deadline_ms <= now_ms
 
 
-def cancelled(chunk_id: str) -> Refused:
+def cancelled(chunk: Chunk) -> Refused:
     """The refusal of work that its caller gave up."""
-    return Refused(ErrorCode.CANCELLED, "its caller gave it up before it could run", chunk_id=chunk_id)
+    return Refused(ErrorCode.CANCELLED, "its caller gave it up before it could run", chunk=chunk)
 
 
-def expired(chunk_id: str) -> Refused:
+def expired(chunk: Chunk) -> Refused:
     """The refusal of work that nobody waits for any more."""
     text = "its deadline passed before it could run: allow more time, or start more workers"
-    return Refused(ErrorCode.EXPIRED, text, chunk_id=chunk_id)
+    return Refused(ErrorCode.EXPIRED, text, chunk=chunk)
 
 
 def prepare(works: tuple[Work, ...]) -> RaggedBatch:
@@ -168,16 +198,16 @@ def _check_chunk(chunk: Chunk, spec: ModelSpec) -> None:
     if chunk.model != spec.name or chunk.fingerprint != spec.fingerprint:
         asked, served = f"{chunk.model}/{chunk.fingerprint}", f"{spec.name}/{spec.fingerprint}"
         text = f"made for {asked}, this worker serves {served}: read the ModelSpec anew and tokenise for it"
-        raise Refused(ErrorCode.MODEL_MISMATCH, text, chunk_id=chunk.id)
+        raise Refused(ErrorCode.MODEL_MISMATCH, text, chunk=chunk)
     impossible = _impossible(chunk, spec)
     if impossible is not None:
-        raise Refused(ErrorCode.INVALID, impossible, chunk_id=chunk.id)
+        raise Refused(ErrorCode.INVALID, impossible, chunk=chunk)
     if chunk.num_tokens > spec.max_chunk_tokens:
         text = f"{chunk.num_tokens} tokens in a chunk: max_chunk_tokens is {spec.max_chunk_tokens}: send several chunks"
-        raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
+        raise Refused(ErrorCode.TOO_LONG, text, chunk=chunk)
     if chunk.num_sequences > spec.max_chunk_items:
         text = f"{chunk.num_sequences} items in a chunk: max_chunk_items is {spec.max_chunk_items}: send several chunks"
-        raise Refused(ErrorCode.TOO_LONG, text, chunk_id=chunk.id)
+        raise Refused(ErrorCode.TOO_LONG, text, chunk=chunk)
 
 
 def _impossible(chunk: Chunk, spec: ModelSpec) -> str | None:

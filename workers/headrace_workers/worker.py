@@ -7,7 +7,7 @@ model on one device. While the device runs a step, the next one is packed and th
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from headrace_contracts import (
@@ -20,7 +20,7 @@ from headrace_contracts import (
     limits,
     subjects,
 )
-from headrace_engine import BatchError, RaggedBatch
+from headrace_engine import BatchError
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
@@ -34,45 +34,33 @@ from headrace_workers.errors import DeviceFailed, WorkerError
 from headrace_workers.fleet import View
 from headrace_workers.given_up import GivenUp
 from headrace_workers.hold import Hold
-from headrace_workers.lane import Lane, StepResult, is_out_of_memory
+from headrace_workers.lane import Lane, is_out_of_memory
 from headrace_workers.provision import Provision
 from headrace_workers.pull import Puller, PullHooks, PullLimits
 from headrace_workers.purse import Purse
+from headrace_workers.reading import Reading
 from headrace_workers.schedule import Plan, Scheduler
 from headrace_workers.spec import Budgets
-from headrace_workers.work import Refused, Work, accept, cancelled, expired, prepare
+from headrace_workers.step import Packed, Step
+from headrace_workers.work import Refused, Work, accept, cancelled, expired
 
 logger = logging.getLogger(__name__)
 
+State: TypeAlias = Literal["serving", "draining", "drained"]
+
 # From this delivery on a chunk runs alone: if it is what ended two workers, it ends no neighbour's chance with its own.
 _SUSPECT = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step on its way through the device.
-
-    Attributes:
-        works: whose sequences run in it, in packing order.
-        queue_ms: how long each of them had waited when it started.
-        num_tokens: tokens of all of them.
-        tells: whether its time says how fast this worker is (rate.py).
-        result: its rows, later.
-    """
-
-    works: tuple[Work, ...]
-    queue_ms: tuple[float, ...]
-    num_tokens: int
-    tells: bool
-    result: "asyncio.Future[StepResult]"
 
 
 class Worker:
     """Serves one model from one connection until it is told to stop.
 
     Attributes:
+        broker: the connection.
+        lane: holds the engine.
         spec: of the model that it serves.
         counters: what it did so far.
+        state: whether it takes work, finishes what it has, or has done so.
     """
 
     def __init__(
@@ -96,9 +84,11 @@ class Worker:
             provision: makes sure that the broker has all that the model needs, whenever that is in doubt.
             ack_wait_s: the shortest ack wait of the model's consumers.
         """
-        self.counters = Counters()
+        self.broker = broker
         self._nats, self._link = broker.nats, broker.link
-        self._lane = lane
+        self.lane = lane
+        self.counters = Counters()
+        self.state: State = "serving"
         self.spec = spec
         self._config = config
         self._provision = provision
@@ -107,6 +97,10 @@ class Worker:
         self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.engine.checkpoint.activation)
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
+        self._purses: dict[Priority, Purse] = {
+            "online": Purse(budgets.online_bytes, least=budgets.queue_bytes),
+            "batch": Purse(budgets.batch_bytes),
+        }
         self._pullers = self._make_pullers(budgets)
         self._given_up = GivenUp()
         self._announcer = Announcer(broker, spec, config, budgets.rate)
@@ -128,9 +122,11 @@ class Worker:
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
                 self._allow_pulls()
                 await stop.wait()
+                self.state = "draining"
                 announcing.cancel()
                 await self._drain(pulling, stepping)
                 keeping.cancel()
+            self.state = "drained"
         except BaseExceptionGroup as failed:
             await self._hold.give_back(self._hold.all())
             errors = failed.subgroup(WorkerError)
@@ -141,6 +137,15 @@ class Worker:
     def num_queued(self, priority: Priority) -> int:
         """Chunks of a class that are in hand and wait for a step."""
         return self._scheduler.num_queued(priority)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in hand."""
+        return not self._hold
+
+    def reading(self) -> Reading:
+        """What is in hand and at work now; for the event loop to ask."""
+        return Reading.of(self._scheduler, self._purses, self.lane, self._announcer.rate)
 
     @property
     def fleet(self) -> View:
@@ -154,15 +159,15 @@ class Worker:
             on_delivery=self._on_delivery,
             on_settled=self._hold.remove,
             on_missing=self._provision.stream,
-            is_idle=lambda: not self._hold,
+            is_idle=lambda: self.is_idle,
         )
 
-        def puller(stream: str, priority: Priority, purse: Purse) -> Puller:
+        def puller(stream: str, priority: Priority) -> Puller:
             return Puller(
                 self._nats,
                 stream,
                 priority,
-                purse.share(),
+                self._purses[priority].share(),
                 PullLimits(
                     min_bytes=budgets.min_pull_bytes,
                     idle_bytes=budgets.step_tokens * limits.TOKEN_BYTES,
@@ -171,10 +176,10 @@ class Worker:
                 hooks,
             )
 
-        model, online = self.spec.name, Purse(budgets.online_bytes, least=budgets.queue_bytes)
+        model = self.spec.name
         return [
-            *(puller(subjects.online_stream(model, *queue), "online", online) for queue in self.spec.online_queues),
-            puller(subjects.batch_stream(model), "batch", Purse(budgets.batch_bytes)),
+            *(puller(subjects.online_stream(model, *queue), "online") for queue in self.spec.online_queues),
+            puller(subjects.batch_stream(model), "batch"),
         ]
 
     def _on_delivery(self, delivery: Delivery) -> None:
@@ -250,20 +255,20 @@ class Worker:
     async def _run_steps(self) -> None:
         """Keep the device busy: pack ahead, hand over when it is free, leave the answer to a task."""
         while (plan := await self._next_plan()) is not None:
-            batch = prepare(plan.works)
-            if not self._lane.is_free:
-                await self._lane.free()
+            packed = Packed.of(plan.works)
+            if not self.lane.is_free:
+                await self.lane.free()
                 if (fresh := self._plan()) is None:
                     continue
                 if fresh != plan:
-                    plan, batch = fresh, prepare(fresh.works)
+                    plan, packed = fresh, Packed.of(fresh.works)
             self._scheduler.take(plan)
-            self._tasks.create_task(self._answer(self._start(plan, batch)))
+            self._tasks.create_task(self._answer(self._start(plan, packed)))
 
     async def _next_plan(self) -> Plan[Work] | None:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
             self._arrived.clear()
-            self._lane.rest()
+            self.lane.rest()
             self._announcer.rate.wait()
             await self._arrived.wait()
         return plan
@@ -274,22 +279,24 @@ class Worker:
         now_ms = _now_ms()
         for work in self._scheduler.drop(lambda work: self._is_given_up(work) or work.is_late(now_ms)):
             reason = cancelled if self._is_given_up(work) else expired
-            self._tasks.create_task(self._answers.refuse(work.delivery, reason(work.chunk.id)))
+            self._tasks.create_task(self._answers.refuse(work.delivery, reason(work.chunk)))
         return self._scheduler.plan()
 
     def _is_given_up(self, work: Work) -> bool:
         return work.chunk.id in self._given_up
 
-    def _start(self, plan: Plan[Work], batch: RaggedBatch) -> Step:
-        works = plan.works
+    def _start(self, plan: Plan[Work], packed: Packed) -> Step:
         # Room that it leaves while batch waits is left on purpose, for online work that may come.
         is_full = not plan.online or self.num_queued("online") > 0 or not self.num_queued("batch")
         return Step(
-            works=works,
-            queue_ms=tuple(work.delivery.age_ms for work in works),
-            num_tokens=sum(work.num_tokens for work in works),
-            tells=self._announcer.rate.start(len(works), time.monotonic(), is_full=is_full),
-            result=self._lane.start(batch),
+            works=packed.works,
+            pack_ms=packed.pack_ms,
+            queue_ms=tuple(work.delivery.age_ms for work in packed.works),
+            num_tokens=packed.batch.num_tokens,
+            num_sequences=packed.batch.num_sequences,
+            fill=packed.batch.num_tokens / self._scheduler.step_tokens,
+            tells=self._announcer.rate.start(len(packed.works), time.monotonic(), is_full=is_full),
+            result=self.lane.start(packed.batch),
         )
 
     # -- reply and settle
@@ -300,8 +307,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - whatever a step raises, its chunks must be answered
             await self._on_failed_step(step.works, error)
             return
-        self.counters.steps += 1
-        self.counters.tokens += step.num_tokens
+        self.counters.run(step, result.run_ms)
         self._announcer.rate.finish(step.num_tokens, tells=step.tells, now_s=time.monotonic())
         first = 0
         for work, queue_ms in zip(step.works, step.queue_ms, strict=True):
@@ -312,7 +318,7 @@ class Worker:
 
     async def _on_failed_step(self, works: tuple[Work, ...], error: Exception) -> None:
         """Halve a step that raised until the chunk that makes it raise stands alone; that one is poison."""
-        self.counters.failed_steps += 1
+        self.counters.fail(error)
         self._announcer.rate.fail()
         logger.error("a step of %d chunks failed: %r", len(works), error)
         if len(works) > 1:
@@ -323,11 +329,11 @@ class Worker:
             return
         (work,) = works
         # What found no memory may find it in another process; by itself it is no poison until that has failed as well.
-        if is_out_of_memory(error) or not await self._lane.probe():
+        if is_out_of_memory(error) or not await self.lane.probe():
             # Blaming the work would empty the queue into the dead letters.
             raise DeviceFailed(f"the device fails on one chunk or even one token, so it is given up: {error!r}")
         code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL
-        poison = Refused(code, f"the engine failed on it: {error!r}", chunk_id=work.chunk.id, is_poison=True)
+        poison = Refused(code, f"the engine failed on it: {error!r}", chunk=work.chunk, is_poison=True)
         await self._answers.refuse(work.delivery, poison)
 
     async def _answer_without_step(self, work: Work) -> None:
