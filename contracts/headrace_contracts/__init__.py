@@ -38,6 +38,7 @@ from headrace_contracts.messages import (
     Task,
     TokenIds,
     Usage,
+    WorkerState,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "Task",
     "TokenIds",
     "Usage",
+    "WorkerState",
     "decode_cancel",
     "decode_chunk",
     "decode_presence",

@@ -18,6 +18,7 @@ VERSION = 1
 Task: TypeAlias = Literal["embed", "score"]
 Dtype: TypeAlias = Literal["f32", "f16", "i8", "b1"]
 Priority: TypeAlias = Literal["online", "batch"]
+WorkerState: TypeAlias = Literal["serving", "draining", "drained"]
 TASKS: tuple[Task, ...] = get_args(Task)
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)

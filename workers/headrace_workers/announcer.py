@@ -52,6 +52,8 @@ class Announcer:
         self._every_s = config.announce_s
         self._fleet = Fleet(config.worker, config.announce_s)
         self._gate = Gate(broker.nats, spec, Admission.of(spec, config))
+        self._is_away = False
+        self._turned = asyncio.Event()
         self._is_heard = False
         self._is_failing = False
 
@@ -65,10 +67,23 @@ class Announcer:
         await self._nats.subscribe(self._subject, cb=self._on_message)
         try:
             while True:
-                await self._beat()
-                await asyncio.sleep(self._every_s)
+                self._turned.clear()
+                await (self._say_good_bye() if self._is_away else self._beat())
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._every_s):
+                        await self._turned.wait()
         finally:
-            await self._say(leaving=True)
+            await self._say_good_bye()
+
+    def leave(self) -> None:
+        """Tell the others that this worker takes no more work, and no part in setting limits."""
+        self._is_away = True
+        self._turned.set()
+
+    def come_back(self) -> None:
+        """Announce this worker again. It listens for a while, as a new one does, before it sets limits."""
+        self._is_away = False
+        self._turned.set()
 
     async def _beat(self) -> None:
         self.rate.look(time.monotonic())
@@ -93,6 +108,11 @@ class Announcer:
             self._is_failing = True
         else:
             self._is_failing = False
+
+    async def _say_good_bye(self) -> None:
+        if self._is_heard:
+            self._is_heard = False
+            await self._say(leaving=True)
 
     async def _say(self, *, leaving: bool = False) -> None:
         every_ms = max(1, round(self._every_s * 1000))

@@ -8,6 +8,7 @@
     ├── TopologyConflict     a NATS stream or consumer stands there with settings this worker cannot live with
     ├── SpecConflict         the fleet serves another model under this name
     ├── DeviceFailed         the device fails on what any device can run
+    ├── Stopping             it is about to end, and takes no work again
     └── StoreFailed          a calibration cannot be kept
 
 What happens to a chunk is never an exception out of here: it is an error code in a reply (contracts).
@@ -44,6 +45,10 @@ class SpecConflict(WorkerError):
 
 class DeviceFailed(WorkerError):
     """Raised when the device fails even on a step of one token: it is the device, not the work."""
+
+
+class Stopping(WorkerError):
+    """Raised when a worker that is about to end is told to take work again."""
 
 
 class StoreFailed(WorkerError):

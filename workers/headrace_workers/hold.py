@@ -20,12 +20,18 @@ _GIVE_BACK_AFTER_S = 1.0
 
 
 class Hold:
-    """The set of unsettled deliveries. `on_settled` is called after each one leaves it."""
+    """The set of unsettled deliveries. `on_settled` is called after each one leaves it.
+
+    Attributes:
+        empty: set while there are none.
+    """
 
     def __init__(self, counters: Counters, on_settled: Callable[[], None]) -> None:
         self._counters = counters
         self._on_settled = on_settled
         self._deliveries: set[Delivery] = set()
+        self.empty = asyncio.Event()
+        self.empty.set()
 
     def __len__(self) -> int:
         return len(self._deliveries)
@@ -34,6 +40,7 @@ class Hold:
         """A message came in."""
         self._counters.arrive(delivery)
         self._deliveries.add(delivery)
+        self.empty.clear()
 
     def weigh(self, delivery: Delivery, num_tokens: int) -> None:
         """It turned out to hold so many tokens."""
@@ -44,6 +51,8 @@ class Hold:
         """A message was settled."""
         self._deliveries.discard(delivery)
         self._counters.let_go(delivery)
+        if not self._deliveries:
+            self.empty.set()
         self._on_settled()
 
     async def keep_in_progress(self, every_s: float) -> None:

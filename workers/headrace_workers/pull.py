@@ -67,7 +67,13 @@ class PullHooks:
 
 
 class Puller:
-    """Keeps one pull open on one NATS stream's shared consumer while the purse that it shares has room."""
+    """Keeps one pull open on one NATS stream's shared consumer while the purse that it shares has room.
+
+    Attributes:
+        stream: name of the NATS stream.
+        share: of the purse.
+        at_rest: set while no pull is open, so that nothing can be on its way here.
+    """
 
     def __init__(
         self,
@@ -84,28 +90,34 @@ class Puller:
         self._priority: Priority = priority
         self._limits = limits
         self._hooks = hooks
+        self.at_rest = asyncio.Event()
+        self.at_rest.set()
         # Set whenever a reason not to pull may have gone.
         self._wake = asyncio.Event()
         self._is_up = False
+        self._is_paused = False
         # Whether the last pull brought any work.
         self._is_fruitful = False
-        self._stopping = asyncio.Event()
         self._ended: asyncio.Future[str] | None = None
         # Why the last pull failed, as it was logged; empty if it did not.
         self._trouble = ""
 
     async def run(self) -> None:
-        """Pull until `stop`, then until the open pull has ended; what arrives meanwhile is still delivered."""
-        while not self._stopping.is_set():
-            if self._is_up and self.share.free >= self._limits.min_bytes:
+        """Pull until cancelled. Pause before, and wait until it is at rest, to lose nothing that is on its way."""
+        while True:
+            if self._is_up and not self._is_paused and self.share.free >= self._limits.min_bytes:
                 await self._after(await self._pull())
             else:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def stop(self) -> None:
-        """Open no further pull. The open one lapses by itself, so that no message is lost on its way here."""
-        self._stopping.set()
+    def pause(self) -> None:
+        """Open no further pull. The open one lapses by itself; what arrives meanwhile is still delivered."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._is_paused = False
         self._wake.set()
 
     def on_up(self) -> None:
@@ -123,6 +135,7 @@ class Puller:
 
     async def _pull(self) -> str:
         """Open one pull, on an inbox of its own, and stay until it ends; returns why it did."""
+        self.at_rest.clear()
         idle = self._hooks.is_idle()
         size = self._size(idle=idle)
         self._is_fruitful = False
@@ -140,6 +153,7 @@ class Puller:
             return f"not sent: {error!r}"
         finally:
             self.share.end_pull()
+            self.at_rest.set()
 
     def _size(self, *, idle: bool) -> int:
         """Bytes to ask for."""
@@ -218,10 +232,7 @@ class Puller:
             except (NatsError, OSError) as error:
                 reason += f"; it cannot be provided: {error!r}"
         self._log(reason)
-        # Not a sleep: a drain must not wait for it.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_RETRY_S):
-                await self._stopping.wait()
+        await asyncio.sleep(_RETRY_S)
 
     def _log(self, trouble: str) -> None:
         """Say what is new: a server that is gone ends one pull after the other, for as long as it is."""

@@ -1,13 +1,13 @@
 """The worker: pull → schedule → run → reply → settle.
 
 Knows the order of things and nothing of their insides: each word above has a file of its own. One worker serves one
-model on one device. While the device runs a step, the next one is packed and the one before is answered.
+model on one device. While the device runs a step, the next one is packed and the one before is answered. It may be told
+to drain, and to take work again; its end is a drain, too.
 """
 
 import asyncio
 import logging
 import time
-from typing import Literal, TypeAlias
 
 import numpy as np
 from headrace_contracts import (
@@ -16,6 +16,7 @@ from headrace_contracts import (
     ModelSpec,
     Priority,
     Usage,
+    WorkerState,
     decode_cancel,
     limits,
     subjects,
@@ -30,7 +31,7 @@ from headrace_workers.broker import Broker
 from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
-from headrace_workers.errors import DeviceFailed, WorkerError
+from headrace_workers.errors import DeviceFailed, Stopping, WorkerError
 from headrace_workers.fleet import View
 from headrace_workers.given_up import GivenUp
 from headrace_workers.hold import Hold
@@ -46,7 +47,6 @@ from headrace_workers.work import Refused, Work, accept, cancelled, expired
 
 logger = logging.getLogger(__name__)
 
-State: TypeAlias = Literal["serving", "draining", "drained"]
 
 # From this delivery on a chunk runs alone: if it is what ended two workers, it ends no neighbour's chance with its own.
 _SUSPECT = 3
@@ -60,7 +60,6 @@ class Worker:
         lane: holds the engine.
         spec: of the model that it serves.
         counters: what it did so far.
-        state: whether it takes work, finishes what it has, or has done so.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class Worker:
         self._nats, self._link = broker.nats, broker.link
         self.lane = lane
         self.counters = Counters()
-        self.state: State = "serving"
         self.spec = spec
         self._config = config
         self._provision = provision
@@ -104,11 +102,12 @@ class Worker:
         self._pullers = self._make_pullers(budgets)
         self._given_up = GivenUp()
         self._announcer = Announcer(broker, spec, config, budgets.rate)
-        self._no_more = False
+        self._takes_work = True
+        self._is_ending = self._no_more = False
         self._link.on_down, self._link.on_up = self._on_down, self._on_up
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then stop pulling, finish what is in hand and return.
+        """Work until `stop` is set; then drain and return.
 
         Raises:
             WorkerError: it cannot go on; what was in hand is given back.
@@ -122,11 +121,9 @@ class Worker:
                 pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
                 self._allow_pulls()
                 await stop.wait()
-                self.state = "draining"
-                announcing.cancel()
-                await self._drain(pulling, stepping)
-                keeping.cancel()
-            self.state = "drained"
+                await self._end(stepping)
+                for task in (announcing, keeping, *pulling):
+                    task.cancel()
         except BaseExceptionGroup as failed:
             await self._hold.give_back(self._hold.all())
             errors = failed.subgroup(WorkerError)
@@ -146,6 +143,46 @@ class Worker:
     def reading(self) -> Reading:
         """What is in hand and at work now; for the event loop to ask."""
         return Reading.of(self._scheduler, self._purses, self.lane, self._announcer.rate)
+
+    @property
+    def state(self) -> WorkerState:
+        """Whether it takes work; and if not, whether some is still in hand or on its way here."""
+        if self._takes_work:
+            return "serving"
+        is_done = self._hold.empty.is_set() and all(puller.at_rest.is_set() for puller in self._pullers)
+        return "drained" if is_done else "draining"
+
+    def drain(self) -> None:
+        """Take no more work, finish what is in hand, and stay; nothing changes if that was said before."""
+        if not self._takes_work:
+            return
+        logger.info("draining: %d messages in hand", len(self._hold))
+        self._takes_work = False
+        self._announcer.leave()
+        for puller in self._pullers:
+            puller.pause()
+
+    async def drained(self) -> None:
+        """Wait until nothing is in hand, nor on its way here. Of a worker that serves, that is some moment or other."""
+        for puller in self._pullers:
+            await puller.at_rest.wait()
+        await self._hold.empty.wait()
+
+    def resume(self) -> None:
+        """Take work again; nothing changes if it does.
+
+        Raises:
+            Stopping: it is about to end.
+        """
+        if self._is_ending:
+            raise Stopping("the worker is about to end, and takes no work again: start another one")
+        if self._takes_work:
+            return
+        logger.info("taking work again")
+        self._takes_work = True
+        self._announcer.come_back()
+        for puller in self._pullers:
+            puller.resume()
 
     @property
     def fleet(self) -> View:
@@ -341,15 +378,15 @@ class Worker:
         usage = Usage(tokens=0, queue_ms=work.delivery.age_ms, run_ms=0, batch_tokens=0)
         await self._answers.result(work, np.zeros((0, self.spec.dim), np.float32), usage)
 
-    # -- drain
+    # -- end
 
-    async def _drain(self, pulling: "list[asyncio.Task[None]]", stepping: "asyncio.Task[None]") -> None:
+    async def _end(self, stepping: "asyncio.Task[None]") -> None:
         """Let the open pulls lapse and finish what is in hand; give back what cannot be finished in time."""
-        logger.info("draining: %d messages in hand", len(self._hold))
-        for puller in self._pullers:
-            puller.stop()
+        self._is_ending = True
+        self.drain()
         # No longer than a pull stands. Giving back before would only bring it here again.
-        await asyncio.wait(pulling)
+        for puller in self._pullers:
+            await puller.at_rest.wait()
         self._no_more = True
         self._arrived.set()
         done, _ = await asyncio.wait({stepping}, timeout=self._config.drain_timeout_s)
