@@ -40,6 +40,7 @@ def test_a_component_imports_only_what_stands_below_it(package: str) -> None:
 
 
 GATEWAY = PACKAGES["headrace"] / "gateway"
+EXPORTER = PACKAGES["headrace"] / "exporter"
 
 
 def test_only_what_reads_a_format_knows_the_codec_library() -> None:
@@ -58,7 +59,12 @@ def test_the_engine_knows_neither_nats_nor_asyncio() -> None:
 
 def test_only_the_gateway_knows_http() -> None:
     for path in PACKAGES["headrace"].rglob("*.py"):
-        assert GATEWAY in path.parents or not {"litestar", "granian", "prometheus_client"} & set(imports(path)), path
+        assert GATEWAY in path.parents or not {"litestar", "granian"} & set(imports(path)), path
+
+
+def test_only_what_prometheus_scrapes_knows_its_client() -> None:
+    for path in PACKAGES["headrace"].rglob("*.py"):
+        assert {GATEWAY, EXPORTER} & set(path.parents) or "prometheus_client" not in imports(path), path
 
 
 @pytest.mark.parametrize("module", ["headrace", "headrace.cli"])

@@ -34,6 +34,10 @@ class Unreachable(ContractError):
     """Raised when no nats-server answers at a URL, or not as it should; the text says which and why."""
 
 
+class NoUrl(Unreachable):
+    """Raised when a URL is none of a nats-server."""
+
+
 class Refused(Unreachable):
     """Raised when a nats-server answers and does not take these credentials."""
 
@@ -231,7 +235,7 @@ def _checked(url: str) -> str:
     """The URL, with the scheme that may be left out.
 
     Raises:
-        Unreachable: it is none.
+        NoUrl: it is none.
     """
     full = url if "://" in url else f"nats://{url}"
     try:
@@ -240,7 +244,7 @@ def _checked(url: str) -> str:
     except ValueError:
         is_good = False
     if not is_good:
-        raise Unreachable(f"{_without_credentials(url)!r} is no URL of a nats-server: write nats://host:port")
+        raise NoUrl(f"{_without_credentials(url)!r} is no URL of a nats-server: write nats://host:port")
     return full
 
 

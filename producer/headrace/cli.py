@@ -19,6 +19,7 @@ import typer
 from headrace.commands.dead import dead
 from headrace.commands.demo import demo
 from headrace.commands.embed import embed
+from headrace.commands.exporter import exporter
 from headrace.commands.gateway import gateway
 from headrace.commands.job import job
 from headrace.commands.models import models
@@ -82,7 +83,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(options)
-    for command in (up, embed, score, reindex, models, gateway, demo):
+    for command in (up, embed, score, reindex, models, gateway, exporter, demo):
         app.command(help=_flowing(command))(command)
     for name, group in (("job", job), ("dead", dead)):
         app.add_typer(group, name=name)

@@ -56,6 +56,10 @@ class AccessDenied(ConnectionFailed, PermissionError):
     """Raised when nats-server does not take the credentials, or does not let their user do what was asked."""
 
 
+class PortTaken(HeadraceError):
+    """Raised when an address cannot be listened on; the text says why."""
+
+
 class ModelNotFound(HeadraceError):
     """Raised when no worker has published the model."""
 

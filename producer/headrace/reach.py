@@ -31,6 +31,7 @@ async def reach(
     Raises:
         AccessDenied: the server does not take these credentials.
         ConnectionFailed: nothing answers, or the server is too old.
+        InputError: the URL is none, or the credentials cannot be used.
     """
     try:
         return await connection.connect(
@@ -38,7 +39,7 @@ async def reach(
         )
     except connection.Refused as error:
         raise AccessDenied(str(error)) from error
-    except CredentialsError as error:
+    except (CredentialsError, connection.NoUrl) as error:
         raise InputError(str(error)) from error
     except connection.Unreachable as error:
         raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error

@@ -17,7 +17,7 @@ from headrace_contracts.credentials import Credentials
 from litestar.types import ASGIApp
 
 from headrace.client import Client
-from headrace.errors import ConnectionFailed, HeadraceError
+from headrace.errors import ConnectionFailed, PortTaken
 from headrace.gateway.app import build
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.keys import Keys
@@ -49,10 +49,6 @@ class GatewayConfig:
     limits: Limits = field(default_factory=Limits)
     keys: Keys | None = None
     drain_s: float = 30
-
-
-class PortTaken(HeadraceError):
-    """Raised when the address cannot be listened on; the text says why."""
 
 
 async def serve(

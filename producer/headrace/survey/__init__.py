@@ -16,7 +16,7 @@ from headrace.survey.queues import Queue
 from headrace.survey.servers import Server
 from headrace.survey.streams import Replicas, Stream
 from headrace.survey.survey import Survey
-from headrace.survey.surveyor import Surveyor, surveying, take
+from headrace.survey.surveyor import Surveyor, surveying, take, without_broker
 
 __all__ = [
     "PARTS",
@@ -36,4 +36,5 @@ __all__ = [
     "Surveyor",
     "surveying",
     "take",
+    "without_broker",
 ]

@@ -1,4 +1,4 @@
-"""The parts of a survey: each is read within a time of its own, and says why where it could not be.
+"""The parts of a survey that come from the broker: each is read in its own time, and says why where it could not be.
 
 Knows limits and errors. Does not know what a part is made of.
 """
@@ -12,9 +12,7 @@ from nats.errors import Error as NatsError
 
 from headrace.errors import HeadraceError
 
-Part: TypeAlias = Literal[
-    "broker", "account", "streams", "consumers", "models", "fleet", "dead_letters", "jobs", "servers"
-]
+Part: TypeAlias = Literal["broker", "account", "streams", "consumers", "models", "fleet", "dead_letters", "jobs"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 # Seconds. A cluster waits four for the leaders of NATS streams that do not answer, then lists the others.

@@ -25,6 +25,8 @@ from headrace.survey.servers import read_servers
 from headrace.survey.streams import Listing, listing
 from headrace.survey.survey import Survey
 
+_LOST = "there is no connection to nats-server"
+
 
 class Surveyor:
     """Looks at one fleet again and again, one survey at a time; use `surveying`."""
@@ -35,6 +37,7 @@ class Surveyor:
         self._models = Models(nats)
         self._presences = Presences(nats, listen_s)
         self._jobs = JobsOfFleet(nats)
+        self._is_lost = asyncio.Event()
 
     async def begin(self) -> None:
         """Listen to workers from now on."""
@@ -48,21 +51,32 @@ class Surveyor:
         """Wait until every worker that is there has had the time to say so."""
         await self._presences.all_heard()
 
+    def lost(self) -> None:
+        """The connection is lost: a survey that is under way need not wait for answers any more."""
+        self._is_lost.set()
+
     async def take(self) -> Survey:
-        """Look at all of it, within seven seconds. A part that does not answer says why; none raises."""
-        began_s, parts = time.monotonic(), Parts()
+        """Look at all of it, within ten seconds. A part that does not answer says why; none raises."""
+        self._is_lost.clear()
         if not self._nats.is_connected:
-            parts.missing |= dict.fromkeys(PARTS[:-1], "there is no connection to nats-server")
-            servers = await parts.read("servers", read_servers(self._monitors))
-            return Survey(
-                taken_s=time.time(), took_s=time.monotonic() - began_s, servers=servers or (), missing=parts.missing
-            )
+            return await without_broker(_LOST, self._monitors)
+        looking = asyncio.create_task(self._look())
+        losing = asyncio.create_task(self._is_lost.wait())
+        try:
+            await asyncio.wait((looking, losing), return_when=asyncio.FIRST_COMPLETED)
+            return looking.result() if looking.done() else await without_broker(_LOST, self._monitors)
+        finally:
+            looking.cancel()
+            losing.cancel()
+
+    async def _look(self) -> Survey:
+        began_s, parts = time.monotonic(), Parts()
         async with asyncio.TaskGroup() as tasks:
             broker = tasks.create_task(parts.read("broker", read_broker(self._nats)))
             account = tasks.create_task(parts.read("account", read_account(self._nats)))
             dead = tasks.create_task(parts.read("dead_letters", dead_counts(self._nats)))
             jobs = tasks.create_task(parts.read("jobs", self._jobs.read()))
-            servers_there = tasks.create_task(parts.read("servers", read_servers(self._monitors)))
+            servers = tasks.create_task(read_servers(self._monitors))
             stored = tasks.create_task(self._stored(parts))
         found = stored.result()
         return Survey(
@@ -75,7 +89,7 @@ class Surveyor:
             crews=await parts.read("fleet", self._crews(found)),
             dead_letters=dead.result(),
             jobs=jobs.result(),
-            servers=servers_there.result() or (),
+            servers=servers.result(),
             missing=parts.missing,
             taken_s=time.time(),
             took_s=time.monotonic() - began_s,
@@ -125,6 +139,14 @@ async def surveying(
         yield surveyor
     finally:
         await surveyor.end()
+
+
+async def without_broker(reason: str, monitors: Sequence[str] = ()) -> Survey:
+    """A survey where there is no connection to nats-server, for that reason: only of what monitoring says."""
+    began_s = time.monotonic()
+    servers = await read_servers(monitors)
+    missing = dict.fromkeys(PARTS, reason)
+    return Survey(taken_s=time.time(), took_s=time.monotonic() - began_s, servers=servers, missing=missing)
 
 
 async def take(nats: NatsClient, monitors: Sequence[str] = (), *, listen_s: float = LISTEN_S) -> Survey:
