@@ -10,6 +10,8 @@ from typing import Literal, Self, TypeAlias
 
 from nats.errors import Error as NatsError
 
+from headrace_contracts.access import roles_that_may
+
 Action: TypeAlias = Literal["publish", "subscribe"]
 
 _VIOLATION = re.compile(
@@ -60,9 +62,11 @@ class NotAllowed(NatsError):
     def __init__(self, violation: Violation, user: str | None, role: str | None = None) -> None:
         who = "this user" if user is None else f"user {user!r}" + (f" (role {role})" if role else "")
         verb = "publish to" if violation.action == "publish" else "subscribe to"
+        may = roles_that_may(violation.action, violation.subject)
+        lacks = f"it takes role {' or '.join(may)}, for that model" if may else "no role may"
         super().__init__(
-            f"nats-server does not let {who} {verb} {violation.subject}: see its permissions in the "
-            "authorization {} of the server"
+            f"nats-server does not let {who} {verb} {violation.subject}: {lacks}; `headrace access show` tells who may "
+            "do what, and `headrace access new` gives it"
         )
         self.violation = violation
         self.user = user

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.commands.access import access
 from headrace.commands.dead import dead
 from headrace.commands.demo import demo
 from headrace.commands.embed import embed
@@ -85,7 +86,7 @@ def build() -> typer.Typer:
     app.callback()(options)
     for command in (up, embed, score, reindex, models, gateway, exporter, demo):
         app.command(help=_flowing(command))(command)
-    for name, group in (("job", job), ("dead", dead)):
+    for name, group in (("job", job), ("dead", dead), ("access", access)):
         app.add_typer(group, name=name)
     for entry in entry_points(group="headrace.commands"):
         command = entry.load()

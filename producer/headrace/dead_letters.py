@@ -15,8 +15,9 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
-from headrace.errors import ConnectionFailed, HeadraceError
+from headrace.errors import HeadraceError
 from headrace.letter import Letter
+from headrace.reach import failure
 
 _STREAM = "HR_DEAD"
 # Letters that are asked for at a time: chunks, of some ten kilobytes each.
@@ -66,7 +67,7 @@ class DeadLetters:
         except NotFoundError:
             return  # no worker has ever been there
         except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not read the dead letters: {error}") from error
+            raise failure("could not read the dead letters", error) from error
 
     async def _open(self, first: int) -> JetStreamContext.PullSubscription:
         config = ConsumerConfig(
@@ -108,7 +109,7 @@ class DeadLetters:
                 raise NotReplayed(f"the queue of {letter.model} is full: try again when there is room") from error
             raise NotReplayed(f"nats-server refuses it on {subject}: {error.description}") from error
         except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not replay dead letter {letter.seq}: {error}") from error
+            raise failure(f"could not replay dead letter {letter.seq}", error) from error
         await self._forget(letter)
 
     async def _forget(self, letter: Letter) -> None:
@@ -117,10 +118,8 @@ class DeadLetters:
         except (NatsError, TimeoutError) as error:
             if isinstance(error, APIError) and error.err_code in _GONE:
                 return  # somebody else has replayed it meanwhile, or it was too old to be kept
-            raise ConnectionFailed(
-                f"dead letter {letter.seq} was replayed and could not be removed, so a second replay runs it again: "
-                f"{error}"
-            ) from error
+            text = f"dead letter {letter.seq} was replayed and could not be removed, so a second replay runs it again"
+            raise failure(text, error) from error
 
 
 async def _messages(inflow: JetStreamContext.PullSubscription, end: int) -> AsyncGenerator[Msg]:

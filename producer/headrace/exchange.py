@@ -17,12 +17,13 @@ from weakref import WeakValueDictionary
 from headrace_contracts import Cancel, Envelope, ErrorCode, ErrorReply, Priority, Reply, encode_cancel, subjects
 from headrace_contracts.connection import Link
 from headrace_contracts.limits import MAX_CANCEL_IDS
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
-from headrace.errors import ConnectionFailed, DeadlineExceeded
+from headrace.errors import AccessDenied, ConnectionFailed, DeadlineExceeded
 from headrace.hedging import Hedges, Hedging
 from headrace.outcome import Event, Outcome, by_broker, is_final, read_ack, read_reply
 from headrace.outgoing import Outgoing
@@ -57,6 +58,8 @@ class Exchange:
         # caller of a gateway another. They last as long as somebody is in them.
         self._windows: WeakValueDictionary[tuple[Priority, str | None], asyncio.Semaphore] = WeakValueDictionary()
         link.on_up = lambda: self._tell_all(Outcome.LOST)
+        link.on_not_allowed = self._forbid
+        self._forbidden: dict[str, NotAllowed] = {}
 
     async def open(self) -> None:
         """Subscribe to the inbox."""
@@ -81,10 +84,13 @@ class Exchange:
         Raises:
             DeadlineExceeded: no reply before the deadline.
             ConnectionFailed: the client was closed.
+            AccessDenied: nats-server does not let this user ask, or hear the answer.
         """
         number = str(next(self._numbers))
         window = self._windows.setdefault((chunk.priority, chunk.tenant), asyncio.Semaphore(_WINDOW))
         self._retry_budget.pay_in()
+        if self._inbox in self._forbidden:
+            raise AccessDenied(str(self._forbidden[self._inbox]))
         pending = self._calls[number] = Pending(chunk, Retries(chunk.retries, self._retry_budget))
         try:
             async with asyncio.timeout_at(chunk.deadline.loop_s), window:
@@ -149,6 +155,8 @@ class Exchange:
             end = event if is_final(event) else await pending.before_next(event, is_last_route=is_last)
             if isinstance(end, (Reply, ErrorReply)):
                 return end
+            if end is Outcome.FORBIDDEN:
+                raise AccessDenied(str(self._forbidden.get(route.lower()) or self._forbidden[self._inbox]))
             if end is Outcome.CLOSED:
                 raise ConnectionFailed("the client is closed: open a new one")
         raise AssertionError("This is a bug: a chunk without routes")
@@ -220,6 +228,19 @@ class Exchange:
     def _tell_all(self, outcome: Outcome) -> None:
         for call in self._calls.values():
             call.events.put_nowait(outcome)
+
+    def _forbid(self, error: NotAllowed) -> None:
+        """End the calls that the server does not allow: no other route is more open to this user."""
+        violation = error.violation
+        if violation.action == "subscribe":
+            if violation.is_of(f"{self._inbox}.*.*"):
+                self._forbidden[self._inbox] = error
+                self._tell_all(Outcome.FORBIDDEN)
+            return
+        self._forbidden[violation.subject.lower()] = error
+        for call in self._calls.values():
+            if call.is_published and violation.is_of(call.route):
+                call.events.put_nowait(Outcome.FORBIDDEN)
 
     def _diagnosis(self, pending: Pending, window: asyncio.Semaphore) -> str:
         if not self._nats.is_connected:

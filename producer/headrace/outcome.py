@@ -21,6 +21,7 @@ class Outcome(Enum):
     FULL = auto()  # the broker has no room for it there
     MISSING = auto()  # no NATS stream takes the subject, for now
     UNCONFIRMED = auto()  # nothing came back
+    FORBIDDEN = auto()  # the user may not publish there, or not hear the answer
     CLOSED = auto()  # nobody will be told any more
     LOST = auto()  # it may be gone, and its reply too: the connection was made anew, or it grew too old in the queue
     RESTED = auto()  # the pause before the next publish is over
@@ -36,7 +37,9 @@ def is_refusal(event: Event) -> TypeGuard[ErrorReply]:
 
 def is_final(event: Event) -> bool:
     """Whether no later try can change it."""
-    return event is Outcome.CLOSED or (isinstance(event, Reply | ErrorReply) and not is_refusal(event))
+    return event in {Outcome.CLOSED, Outcome.FORBIDDEN} or (
+        isinstance(event, Reply | ErrorReply) and not is_refusal(event)
+    )
 
 
 def read_ack(data: bytes) -> Event:

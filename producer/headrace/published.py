@@ -14,8 +14,10 @@ from nats.js.errors import KeyNotFoundError, NotFoundError
 from nats.js.kv import KeyValue
 from tokenizers import Tokenizer
 
-from headrace.errors import ConnectionFailed, HeadraceError
+from headrace.errors import HeadraceError
 from headrace.pairs import PairTokenizer
+from headrace.reach import failure
+from headrace.stored_object import read_object
 from headrace.tokens import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class Published:
 
         Raises:
             ConnectionFailed: it cannot be read.
+        AccessDenied: it may not be read.
         """
         try:
             bucket = await self._jetstream.key_value(topology.MODELS_BUCKET)
@@ -60,7 +63,7 @@ class Published:
         except NotFoundError:
             return []
         except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not read the models of the fleet: {error}") from error
+            raise failure("could not read the models of the fleet", error) from error
         return [spec for spec in found if spec is not None]
 
     async def _names(self) -> list[str]:
@@ -88,14 +91,13 @@ class Published:
         try:
             bucket = await self._jetstream.key_value(topology.MODELS_BUCKET)
             spec = decode_spec((await bucket.get(name)).value or b"")
-            store = await self._jetstream.object_store(topology.TOKENIZERS_BUCKET)
-            tokenizer = (await store.get(spec.tokenizer)).data or b""
+            tokenizer = await read_object(self._jetstream, topology.TOKENIZERS_BUCKET, spec.tokenizer)
         except NotFoundError:  # the bucket, the key or the tokenizer
             return None
         except DecodeError as error:
             raise HeadraceError(f"the published ModelSpec of {name!r} cannot be read: {error}") from error
         except (NatsError, TimeoutError) as error:
-            raise ConnectionFailed(f"could not read model {name!r} from the fleet: {error}") from error
+            raise failure(f"could not read model {name!r} from the fleet", error) from error
         if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:
             raise HeadraceError(f"the published tokenizer of {name!r} is not the one that its ModelSpec names")
         try:

@@ -77,3 +77,10 @@ def read_access(access: Credentials | str | Path | None) -> Credentials | None:
         return Credentials.read(Path(access))
     except (CredentialsError, TypeError) as error:
         raise InputError(str(error)) from error
+
+
+def failure(doing: str, error: Exception) -> ConnectionFailed:
+    """What a request to nats-server that has failed comes to; `doing` tells what it was for."""
+    if isinstance(error, NotAllowed):
+        return AccessDenied(str(error))
+    return ConnectionFailed(f"{doing}: {error}")

@@ -16,6 +16,7 @@ from itertools import count
 
 from headrace_contracts import headers
 from headrace_contracts.connection import Link
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
@@ -23,7 +24,7 @@ from nats.errors import Error as NatsError
 
 from headrace.bulk.progress import Progress
 from headrace.bulk.room import check_chunk
-from headrace.errors import ConnectionFailed, JobFailed
+from headrace.errors import AccessDenied, ConnectionFailed, JobFailed
 from headrace.outcome import FULL, TOO_LARGE
 from headrace.pauses import Pauses
 
@@ -70,6 +71,7 @@ class Publisher:
         self._numbers = count()
         self._waiting: dict[str, asyncio.Future[_Ack]] = {}
         self._batches = asyncio.Semaphore(_MAX_BATCHES)
+        link.on_not_allowed = self._forbid
 
     async def open(self) -> None:
         """Subscribe to the inbox of PubAcks."""
@@ -81,6 +83,7 @@ class Publisher:
         Raises:
             JobFailed: the broker will never take one.
             ConnectionFailed: the connection was closed.
+        AccessDenied: this user may not publish it.
         """
         async with asyncio.TaskGroup() as tasks:
             for some in _portions(messages):
@@ -133,6 +136,14 @@ class Publisher:
             return _Ack.LATER
         finally:
             del self._waiting[number]
+
+    def _forbid(self, error: NotAllowed) -> None:
+        """No chunk will ever be stored: whoever waits for that is told why."""
+        violation = error.violation
+        if violation.subject.lower().startswith(("hr.batch.", self._inbox.lower())):
+            for waiting in self._waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(AccessDenied(str(error)))
 
     async def _on_ack(self, message: Msg) -> None:
         waiting = self._waiting.get(message.subject.rsplit(".", 1)[-1])

@@ -17,10 +17,12 @@ from typing import TypeAlias
 from headrace_contracts import subjects, topology
 from headrace_contracts.api import api
 from headrace_contracts.connection import Link
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from headrace.errors import AccessDenied
 from headrace.pauses import Pauses
 
 logger = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ class Results:
         """Hand over each result that comes, for ever; cancel to end.
 
         Raises:
+            AccessDenied: this user may not.
             Exception: what `take` raised.
         """
         inbox = self._nats.new_inbox()
@@ -81,6 +84,8 @@ class Results:
                     self._is_stale = False
                     await self._make_consumer()
                 await self._pull(inbox)
+            except NotAllowed as error:
+                raise AccessDenied(str(error)) from error
             except (NatsError, TimeoutError) as error:
                 logger.log(level, "the results of shard %d do not come, to be asked for again: %r", self._shard, error)
                 level = logging.DEBUG

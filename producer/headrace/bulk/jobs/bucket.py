@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace_contracts import topology
+from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.errors import ConnectionClosedError, ConnectionDrainingError, ConnectionReconnectingError, MaxPayloadError
 from nats.errors import Error as NatsError
@@ -24,7 +25,7 @@ from nats.js.errors import (
 )
 from nats.js.kv import KeyValue
 
-from headrace.errors import BulkError, ConnectionFailed
+from headrace.errors import AccessDenied, BulkError, ConnectionFailed
 from headrace.pauses import Pauses
 
 logger = logging.getLogger(__name__)
@@ -158,6 +159,7 @@ async def patiently(nats: NatsClient, call: Callable[[], Awaitable[T]]) -> T:
 
     Raises:
         ConnectionFailed: the connection is closed for good.
+        AccessDenied: this user may not.
         BulkError: the server refuses.
     """
     pauses, level = Pauses(), logging.WARNING
@@ -168,6 +170,8 @@ async def patiently(nats: NatsClient, call: Callable[[], Awaitable[T]]) -> T:
             return await call()
         except BucketNotFoundError:
             raise
+        except NotAllowed as error:
+            raise AccessDenied(str(error)) from error
         except (ConnectionClosedError, ConnectionDrainingError) as error:
             raise ConnectionFailed("the connection to nats-server was closed: open a new one") from error
         except (BadRequestError, MaxPayloadError) as error:
