@@ -48,6 +48,7 @@ def test_only_what_reads_a_format_knows_the_codec_library() -> None:
     # The gateway is made of the formats of others: its JSON.
     assert {path for path in knowing if GATEWAY not in path.parents} == {
         PACKAGES["headrace_contracts"] / "codec.py",  # what goes over the wire
+        PACKAGES["headrace_contracts"] / "control.py",  # and how workers are told what to do
         PACKAGES["headrace_workers"] / "calibration" / "document.py",  # a file, read as strictly
     }
 

@@ -1,7 +1,7 @@
 """Messages to bytes and back: MessagePack bodies, JSON for the ModelSpec that operators read in the KV bucket.
 
-The only file here that imports msgspec. Decoding copies nothing: arrays are views of the message. Every input gives
-either a message or a DecodeError, in time and memory bounded by its own length. The layout is set out in
+What operators say to workers is in control.py. Decoding copies nothing: arrays are views of the message. Every input
+gives either a message or a DecodeError, in time and memory bounded by its own length. The layout is set out in
 contracts/wire.md.
 """
 

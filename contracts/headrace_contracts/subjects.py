@@ -5,6 +5,7 @@ Knows the spelling of subjects only; what listens on them is in topology.py.
 
 import re
 
+from headrace_contracts.control import Verb
 from headrace_contracts.errors import InvalidName
 from headrace_contracts.messages import Priority
 
@@ -90,9 +91,9 @@ def dead(model: str, priority: Priority) -> str:
     return f"{DEAD_ROOT}.{model_name(model)}.{priority}"
 
 
-def control(worker: str) -> str:
-    """Where one worker listens for drain and resume."""
-    return f"hr.control.{token(worker, 'worker')}"
+def control(worker: str, verb: Verb) -> str:
+    """Where one worker is told something, or asked for its status."""
+    return f"hr.control.{token(worker, 'worker')}.{verb}"
 
 
 def inbox(client: str, user: str | None = None) -> str:

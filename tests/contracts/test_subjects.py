@@ -27,7 +27,7 @@ def every_subject(model: str, word: str, shard: int) -> list[str]:
         subjects.online(model, shard, 2),
         subjects.batch(model, word),
         subjects.results(word, shard),
-        subjects.control(word),
+        subjects.control(word, "drain"),
         subjects.inbox(word),
         *(subjects.dead(model, priority) for priority in PRIORITIES),
         subjects.cancel(model),
@@ -82,7 +82,7 @@ def test_subjects_are_spelled_as_the_contract_says() -> None:
         "hr.online.minilm.3.2",
         "hr.batch.minilm.x-1",
         "hr.results.x-1.3",
-        "hr.control.x-1",
+        "hr.control.x-1.drain",
         "hr.inbox.x-1",
         "hr.dead.minilm.online",
         "hr.dead.minilm.batch",
@@ -104,7 +104,7 @@ def test_a_bad_token_is_refused_by_what_it_names() -> None:
     with pytest.raises(InvalidName, match=r"job 'a\.b' will not do"):
         subjects.batch("minilm", "a.b")
     with pytest.raises(InvalidName, match="worker '' will not do"):
-        subjects.control("")
+        subjects.control("", "status")
 
 
 @patient

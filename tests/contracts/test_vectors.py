@@ -25,8 +25,17 @@ from headrace_contracts import (
     encode_reply,
     encode_spec,
 )
+from headrace_contracts.control import (
+    Request,
+    Status,
+    decode_request,
+    decode_status,
+    encode_request,
+    encode_status,
+)
+from msgspec import to_builtins
 
-Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | Presence | ModelSpec
+Message: TypeAlias = Chunk | Reply | ErrorReply | Cancel | Presence | ModelSpec | Request | Status
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 VECTORS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((CONTRACTS / "vectors").glob("*.json"))}
@@ -34,7 +43,7 @@ VALID = [name for name, vector in VECTORS.items() if "fields" in vector]
 INVALID = [name for name, vector in VECTORS.items() if "error" in vector]
 
 
-def decode(vector: dict[str, Any]) -> Message:
+def decode(vector: dict[str, Any]) -> Message:  # noqa: PLR0911 - one a kind of message
     data = bytes.fromhex(vector["hex"])
     match vector["kind"]:
         case "chunk":
@@ -45,39 +54,57 @@ def decode(vector: dict[str, Any]) -> Message:
             return decode_cancel(data)
         case "presence":
             return decode_presence(data)
+        case "request":
+            return decode_request(data)
+        case "status":
+            return decode_status(data)
         case _:
             return decode_spec(data)
 
 
-def encode(message: Message) -> bytes:
-    if isinstance(message, Chunk):
-        return encode_chunk(message)
-    if isinstance(message, Cancel):
-        return encode_cancel(message)
-    if isinstance(message, Presence):
-        return encode_presence(message)
-    return encode_spec(message) if isinstance(message, ModelSpec) else encode_reply(message)
+def encode(message: Message) -> bytes:  # noqa: PLR0911 - one a kind of message
+    match message:
+        case Chunk():
+            return encode_chunk(message)
+        case Cancel():
+            return encode_cancel(message)
+        case Presence():
+            return encode_presence(message)
+        case ModelSpec():
+            return encode_spec(message)
+        case Request():
+            return encode_request(message.wait_ms)
+        case Status():
+            return encode_status(message)
+        case _:
+            return encode_reply(message)
 
 
-def fields_of(message: Message) -> dict[str, Any]:
+def fields_of(message: Message) -> dict[str, Any]:  # noqa: PLR0911 - one a kind of message
     """The message as its vector spells it."""
     match message:
+        case Request() | Status():
+            # Unlike msgspec's own, with defaults.
+            return {name: to_builtins(getattr(message, name)) for name in message.__struct_fields__}
         case Chunk():
             return {"v": 1, **chunk_fields(message)}
         case Reply():
             return {"v": 1, **result_fields(message)}
         case ErrorReply():
-            error = {"code": message.code, "text": message.text, "retry_ms": message.retry_ms}
-            return {"v": 1, "id": message.id, "worker": message.worker, "error": present(error)}
+            error = present({"code": message.code, "text": message.text, "retry_ms": message.retry_ms})
+            return {"v": 1, "id": message.id, "worker": message.worker, "error": error}
         case Cancel():
             return {"v": 1, "ids": list(message.ids)}
         case Presence():
             return {"v": 1, **present(asdict(message))}
         case ModelSpec():
-            fields = {name: getattr(message, name) for name in ModelSpec.__slots__}
-            lists = {"tasks": list(message.tasks), "dtypes": list(message.dtypes)}
-            template = message.pair_template
-            return {"v": 1, **fields, **lists, "pair_template": None if template is None else asdict(template)}
+            return {"v": 1, **spec_fields(message)}
+
+
+def spec_fields(spec: ModelSpec) -> dict[str, Any]:
+    fields = {name: getattr(spec, name) for name in ModelSpec.__slots__}
+    template = None if spec.pair_template is None else asdict(spec.pair_template)
+    return fields | {"tasks": list(spec.tasks), "dtypes": list(spec.dtypes), "pair_template": template}
 
 
 def chunk_fields(chunk: Chunk) -> dict[str, Any]:
@@ -126,7 +153,8 @@ def present(fields: dict[str, Any]) -> dict[str, Any]:
 
 def test_there_are_vectors_of_every_kind_and_each_is_named_for_its_file() -> None:
     assert {VECTORS[name]["kind"] for name in VALID} == {VECTORS[name]["kind"] for name in INVALID}
-    assert {vector["kind"] for vector in VECTORS.values()} == {"chunk", "reply", "cancel", "presence", "spec"}
+    kinds = {"chunk", "reply", "cancel", "presence", "spec", "request", "status"}
+    assert {vector["kind"] for vector in VECTORS.values()} == kinds
     assert all(vector["name"] == name for name, vector in VECTORS.items())
     assert all(name.startswith("invalid_") for name in INVALID)
     assert set(VALID).isdisjoint(INVALID)
@@ -179,5 +207,7 @@ def test_wire_md_has_a_row_for_every_key() -> None:
         | VECTORS["spec_pair_template"]["fields"]["pair_template"].keys()
         | VECTORS["chunk_all_fields"]["fields"]["opt"].keys()
         | VECTORS["reply_f32"]["fields"]["usage"].keys()
+        | VECTORS["status"]["fields"]["online"].keys()
+        | VECTORS["status"]["fields"]["totals"].keys()
     )
     assert keys - described == set()

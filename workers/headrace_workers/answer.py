@@ -44,7 +44,11 @@ _NO_SCORE = "the model gave a score that is not finite"
 
 
 class Answers:
-    """Sends replies and settles the messages they answer."""
+    """Sends replies and settles the messages they answer.
+
+    Attributes:
+        num_without_room: results of bulk jobs that the broker has no room for yet.
+    """
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Answers:
         self._counters = counters
         self._activation = activation
         self._hurry = asyncio.Event()
+        self.num_without_room = 0
 
     async def result(self, work: Work, rows: NDArray[np.float32], usage: Usage) -> None:
         """Answer with the rows [m, dim] of the work's runnable sequences."""
@@ -149,18 +154,24 @@ class Answers:
         # A result must be stored before its chunk is acked; its id makes a second copy of it harmless. An error has no
         # id: it must not stand in the way of the result of a later try.
         sent = None if msg_id is None else {headers.MSG_ID: msg_id}
-        while not self._hurry.is_set():
-            try:
-                await self._jetstream.publish(reply_to, body, headers=sent)
-            except (NatsError, OSError) as error:
-                # Running the chunk again would not make room. Meanwhile it stays in hand, so this worker pulls less.
-                logger.warning("a result cannot be stored yet: %r", error)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LATER_S):
-                        await self._hurry.wait()
-            else:
-                return True
-        return False
+        is_kept = False
+        try:
+            while not self._hurry.is_set():
+                try:
+                    await self._jetstream.publish(reply_to, body, headers=sent)
+                except (NatsError, OSError) as error:
+                    # Running the chunk again would not make room. It stays in hand, so this worker pulls less.
+                    logger.warning("a result cannot be stored yet: %r", error)
+                    self.num_without_room += not is_kept
+                    is_kept = True
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LATER_S):
+                            await self._hurry.wait()
+                else:
+                    return True
+            return False
+        finally:
+            self.num_without_room -= is_kept
 
     async def _keep(self, delivery: Delivery, poison: Refused) -> None:
         reason = f"{poison.code}: {poison.text[:_MAX_TEXT]}".replace("\r", " ").replace("\n", " ")

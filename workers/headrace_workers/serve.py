@@ -13,7 +13,7 @@ from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
-from headrace_workers import broker, registry
+from headrace_workers import broker, control, registry
 from headrace_workers.calibration.calibration import Absence, Calibration
 from headrace_workers.calibration.choose import Choice
 from headrace_workers.calibration.notice import notice
@@ -69,8 +69,9 @@ async def serve(
         logger.log(*notice(place.budgets, config, found))
         chosen = replace(place.budgets, rate=_rate(found, place.budgets.step_tokens))
         worker = Worker(connection, lane, place.spec, chosen, config, place.provision, place.ack_wait_s)
-        on_ready(worker)
-        await worker.run(stop)
+        async with control.reachable(worker, config.worker):
+            on_ready(worker)
+            await worker.run(stop)
         return worker.counters
 
 

@@ -140,6 +140,21 @@ class Worker:
         """Whether nothing is in hand."""
         return not self._hold
 
+    @property
+    def num_held(self) -> int:
+        """Chunks in hand."""
+        return len(self._hold)
+
+    @property
+    def num_open_pulls(self) -> int:
+        """Pulls that may still bring work."""
+        return sum(not puller.at_rest.is_set() for puller in self._pullers)
+
+    @property
+    def num_without_room(self) -> int:
+        """Chunks in hand that have run, and whose result the broker has no room for yet."""
+        return self._answers.num_without_room
+
     def reading(self) -> Reading:
         """What is in hand and at work now; for the event loop to ask."""
         return Reading.of(self._scheduler, self._purses, self.lane, self._announcer.rate)
