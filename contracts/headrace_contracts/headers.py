@@ -14,6 +14,7 @@ REPLY_TO = "Hr-Reply"
 DEADLINE = "Hr-Deadline"
 TOKENS = "Hr-Tokens"
 TENANT = "Hr-Tenant"
+REQUEST = "Hr-Request"
 TRACEPARENT = "traceparent"  # W3C Trace Context, https://www.w3.org/TR/trace-context/
 # On chunks of an atomic batch: ADR-50 of NATS.
 BATCH_ID = "Nats-Batch-Id"
@@ -40,9 +41,10 @@ class Envelope:
         tenant: whose share of the fleet it counts against; None is a tenant like any other.
         msg_id: key under which the broker drops a second copy within the NATS stream's duplicate window.
         traceparent: W3C trace context of the caller, passed through as it came.
+        request_id: the name that the caller gave the call which the chunk is a part of; None if that has none but ours.
 
     Raises:
-        InvalidName: `tenant`, `msg_id` or `traceparent` cannot stand in a header.
+        InvalidName: `tenant`, `request_id`, `msg_id` or `traceparent` cannot stand in a header.
     """
 
     reply_to: str
@@ -51,10 +53,13 @@ class Envelope:
     tenant: str | None = None
     msg_id: str | None = None
     traceparent: str | None = None
+    request_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.tenant is not None:
             subjects.token(self.tenant, "tenant")
+        if self.request_id is not None:
+            subjects.token(self.request_id, "request_id")
         for name, value in ((MSG_ID, self.msg_id), (TRACEPARENT, self.traceparent)):
             # A line break would start a header of its own.
             if value is not None and not (value.isascii() and value.isprintable() and len(value) <= _MAX_TEXT):
@@ -73,6 +78,8 @@ class Envelope:
             headers[MSG_ID] = self.msg_id
         if self.traceparent is not None:
             headers[TRACEPARENT] = self.traceparent
+        if self.request_id is not None:
+            headers[REQUEST] = self.request_id
         return headers
 
     @classmethod
@@ -88,9 +95,10 @@ class Envelope:
             reply_to=reply_to(found),
             tokens=_uint(TOKENS, found.get(TOKENS)),
             deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
-            tenant=_tenant(found.get(TENANT)),
+            tenant=_token(TENANT, found.get(TENANT), "tenant"),
             msg_id=found.get(MSG_ID),
             traceparent=found.get(TRACEPARENT),
+            request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
         )
 
 
@@ -118,11 +126,11 @@ def reply_to(headers: Mapping[str, str] | None) -> str:
     return value
 
 
-def _tenant(value: str | None) -> str | None:
+def _token(name: str, value: str | None, what: str) -> str | None:
     try:
-        return None if value is None else subjects.token(value, "tenant")
+        return None if value is None else subjects.token(value, what)
     except InvalidName as error:
-        raise DecodeError(f"header {TENANT}: {error}") from None
+        raise DecodeError(f"header {name}: {error}") from None
 
 
 def _uint(name: str, value: str | None) -> int:

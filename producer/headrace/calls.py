@@ -5,6 +5,7 @@ know what the rows mean: the two calls of client.py do.
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,6 +17,7 @@ import numpy as np
 from headrace_contracts import (
     Chunk,
     ErrorCode,
+    ErrorReply,
     ModelSpec,
     Options,
     Priority,
@@ -27,10 +29,11 @@ from headrace_contracts import (
 )
 from headrace_contracts.connection import Link
 from headrace_contracts.queues import hand
+from headrace_contracts.tracing import Tracing
 
 from headrace.catalogue import Catalogue
 from headrace.chunking import split
-from headrace.errors import InputError, ItemError, ModelChanged, from_code
+from headrace.errors import HeadraceError, InputError, ItemError, ModelChanged, from_code
 from headrace.exchange import Exchange
 from headrace.gather import Gathering
 from headrace.options import CallOptions
@@ -38,7 +41,10 @@ from headrace.outgoing import Deadline, Outgoing
 from headrace.pace import Pace
 from headrace.published import Model
 from headrace.result import Gathered
+from headrace.spans import CallSpan
 from headrace.tokens import Tokenized
+
+logger = logging.getLogger(__name__)
 
 # Codes that say something about the texts of a chunk; the other chunks of the call are not concerned.
 _ABOUT_THE_CHUNK = frozenset({ErrorCode.INVALID, ErrorCode.TOO_LONG, ErrorCode.NON_FINITE, ErrorCode.INTERNAL})
@@ -54,6 +60,19 @@ class Call:
     deadline: Deadline
     retries: int | None
     traceparent: str | None
+    request_id: str
+    is_named: bool
+    span: CallSpan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A call that has begun: when, until when, as what, and in which span."""
+
+    at_s: float
+    deadline: Deadline
+    request_id: str
+    span: CallSpan | None
 
 
 class Calls:
@@ -75,6 +94,7 @@ class Calls:
         self._client_id = client_id
         self._max_tokens = max_tokens
         self._turn = count()
+        self._tracing = Tracing.found()
 
     async def run(
         self, model: str | None, options: CallOptions, tokenize: Callable[[Model], Awaitable[Tokenized]]
@@ -89,15 +109,53 @@ class Calls:
         Raises:
             HeadraceError: see Client.embed and Client.score.
         """
-        began_s, deadline = time.perf_counter(), Deadline.after(options.timeout_s)
-        chosen = await self._model(model, options.task, deadline)
+        request_id = options.request_id or secrets.token_hex(12)
+        span = None if self._tracing is None else self._span(self._tracing, options, request_id)
+        began = _Begun(
+            at_s=time.perf_counter(), deadline=Deadline.after(options.timeout_s), request_id=request_id, span=span
+        )
         try:
-            return await self._run(chosen, options, tokenize, deadline, began_s)
+            gathered = await self._insist(model, options, tokenize, began)
+        except BaseException as error:
+            if isinstance(error, HeadraceError):
+                error.request_id = began.request_id
+                logger.debug("call failed: %s", error, extra={"request_id": began.request_id})
+            if span is not None:
+                span.failed(error)
+            raise
+        else:
+            if span is not None:
+                span.done(gathered.usage, len(gathered.errors))
+            return gathered
+        finally:
+            if span is not None:
+                span.end()
+
+    def _span(self, tracing: Tracing, options: CallOptions, request_id: str) -> CallSpan:
+        told: dict[str, str | int] = {"headrace.request_id": request_id, "headrace.class": options.priority}
+        if (tenant := options.tenant or self._tenant) is not None:
+            told["headrace.tenant"] = tenant
+        return CallSpan(tracing, options.task, options.traceparent, told)
+
+    async def _insist(
+        self,
+        model: str | None,
+        options: CallOptions,
+        tokenize: Callable[[Model], Awaitable[Tokenized]],
+        began: "_Begun",
+    ) -> Gathered:
+        chosen = await self._model(model, options.task, began.deadline)
+        if began.span is not None:
+            began.span.served_by(chosen.spec.name)
+        # A caller may give one name to many calls, and ids of chunks are unique.
+        is_ours = options.request_id is None
+        try:
+            return await self._run(chosen, options, tokenize, began, is_ours=is_ours)
         except ModelChanged:
             # The fleet moved to another revision since the model was read: tokenise for that one.
             self._catalogue.forget(chosen.spec.name)
-            anew = await self._model(chosen.spec.name, options.task, deadline)
-            return await self._run(anew, options, tokenize, deadline, began_s)
+            anew = await self._model(chosen.spec.name, options.task, began.deadline)
+            return await self._run(anew, options, tokenize, began, is_ours=False)
 
     async def _model(self, name: str | None, task: Task, deadline: Deadline) -> Model:
         """The model, read from the fleet if this client has not seen it yet."""
@@ -114,10 +172,19 @@ class Calls:
         model: Model,
         options: CallOptions,
         tokenize: Callable[[Model], Awaitable[Tokenized]],
-        deadline: Deadline,
-        began_s: float,
+        began: "_Begun",
+        *,
+        is_ours: bool,
     ) -> Gathered:
-        """Tokenise, split, publish, gather."""
+        """Tokenise, split, publish, gather.
+
+        Args:
+            model: to use.
+            options: of the call.
+            tokenize: see `run`.
+            began: when and as what.
+            is_ours: whether the request's id is ours, and no chunk has been named after it.
+        """
         spec, wanted = model.spec, options.for_model(model.spec)
         tokenizing_s = time.perf_counter()
         tokenized = await tokenize(model)
@@ -140,40 +207,53 @@ class Calls:
             spec=spec,
             priority=options.priority,
             tenant=options.tenant or self._tenant,
-            deadline=deadline,
+            deadline=began.deadline,
             retries=options.retries,
             traceparent=options.traceparent,
+            request_id=began.request_id,
+            is_named=not is_ours,
+            span=began.span,
         )
-        job = secrets.token_hex(8) if len(runs) > 1 else None
+        # With an id of ours the ids of job and chunks are made of it, so that it takes no header.
+        stem = began.request_id if is_ours else secrets.token_hex(12)
+        job = stem if len(runs) > 1 else None
 
         async def ask(seq: int) -> Usage | None:
             indices = sent[runs[seq].start : runs[seq].stop]
-            chunk = _chunk(tokenized, indices, spec, options.task, wanted)
+            chunk = _chunk(stem, tokenized, indices, spec, options.task, wanted)
             if job is not None:
-                chunk = replace(chunk, job=job, seq=seq)
+                chunk = replace(chunk, id=f"{stem}-{seq}", job=job, seq=seq)
             return await self._ask(call, chunk, indices, gathering)
 
         await _all(ask, len(runs), options.priority)
         truncated = tuple(cut) if options.truncate else ()
-        return gathering.finish(truncated, total_ms=_since_ms(began_s), tokenize_ms=tokenize_ms)
+        return gathering.finish(
+            truncated, total_ms=_since_ms(began.at_s), tokenize_ms=tokenize_ms, request_id=began.request_id
+        )
 
     async def _ask(self, call: Call, chunk: Chunk, indices: list[int], gathering: Gathering) -> Usage | None:
         """Publish one chunk and take in its reply; tells what it cost, if it ran."""
         routes = self._routes(call)
         # Somebody waits for a query; of a larger call, one late chunk among many would be the rule.
         may_hedge = call.priority == "online" and call.spec.shards > 1 and chunk.job is None
-        reply = await self._exchange.ask(
+        body = encode_chunk(chunk)
+        span = None
+        if call.span is not None:
+            span = call.span.chunk(chunk, body, routes[0], call.priority, call.request_id)
+        reply = await self._sent(
             Outgoing(
                 model=chunk.model,
                 routes=routes,
-                body=encode_chunk(chunk),
+                body=body,
                 chunk_id=chunk.id,
                 tokens=chunk.num_tokens,
                 priority=call.priority,
                 deadline=call.deadline,
                 tenant=call.tenant,
                 retries=call.retries,
-                traceparent=call.traceparent,
+                traceparent=call.traceparent if span is None else span.traceparent or call.traceparent,
+                request_id=call.request_id if call.is_named else None,
+                span=span,
                 hedge_route=routes[1] if may_hedge else None,
             )
         )
@@ -186,6 +266,20 @@ class Calls:
         else:
             raise from_code(reply.code, reply.text, reply.retry_ms)
         return None
+
+    async def _sent(self, chunk: Outgoing) -> Reply | ErrorReply:
+        if (span := chunk.span) is None:
+            return await self._exchange.ask(chunk)
+        try:
+            reply = await self._exchange.ask(chunk)
+        except BaseException as error:
+            span.failed(error)
+            raise
+        else:
+            span.replied(reply)
+            return reply
+        finally:
+            span.end()
 
     def _routes(self, call: Call) -> tuple[str, ...]:
         model, shards = call.spec.name, call.spec.shards
@@ -220,11 +314,13 @@ def _since_ms(then_s: float) -> float:
     return (time.perf_counter() - then_s) * 1000
 
 
-def _chunk(tokenized: Tokenized, indices: list[int], spec: ModelSpec, task: Task, options: Options) -> Chunk:
+def _chunk(
+    chunk_id: str, tokenized: Tokenized, indices: list[int], spec: ModelSpec, task: Task, options: Options
+) -> Chunk:
     sequences = [tokenized.sequences[index] for index in indices]
     segment_ids = tokenized.segment_ids
     return Chunk(
-        id=secrets.token_hex(12),
+        id=chunk_id,
         task=task,
         model=spec.name,
         fingerprint=spec.fingerprint,

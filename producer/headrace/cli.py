@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from headrace import logs, telemetry
 from headrace.commands.access import access
 from headrace.commands.dead import dead
 from headrace.commands.demo import demo
@@ -29,7 +30,7 @@ from headrace.commands.score import score
 from headrace.commands.telling import exit_code
 from headrace.commands.up import up
 from headrace.errors import HeadraceError
-from headrace.logs import Format, Level, LogConfig, set_up
+from headrace.logs import Format, Level, LogConfig
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +73,9 @@ def options(
     if log_level is not None:
         os.environ[_LEVEL] = log_level
     usual: Level = "info" if context.invoked_subcommand in _SERVICES else "warning"
-    set_up(LogConfig(format=log_format, level=log_level or usual))
+    logs.set_up(LogConfig(format=log_format, level=log_level or usual))
+    if context.invoked_subcommand is not None:
+        telemetry.set_up(context.invoked_subcommand)
 
 
 def build() -> typer.Typer:

@@ -181,6 +181,7 @@ class Client:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Embeddings:
         """Embed texts.
 
@@ -206,7 +207,10 @@ class Client:
                 `.errors`.
             strict: raise if any text has no vector.
             tenant: in whose name; None is that of the client.
-            traceparent: W3C trace context of the caller, which travels with each chunk.
+            traceparent: W3C trace context of the caller, which travels with each chunk. Without one it is that of the
+                current span, where OpenTelemetry is configured.
+            request_id: what logs, errors and dead letters call this call; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. None
+                has one made.
 
         Returns:
             A NumPy array that also has `.usage`, `.truncated` and `.errors`. A text without a vector has a row of NaN
@@ -234,6 +238,7 @@ class Client:
             strict=strict,
             tenant=tenant,
             traceparent=traceparent,
+            request_id=request_id,
         )
         items, is_single = read_texts(texts)
         gathered = await self._calls.run(
@@ -262,6 +267,7 @@ class Client:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> AsyncGenerator[Embeddings, None]:
         """Embed texts while they are read: `async for vectors in client.embed_iter(texts)`.
 
@@ -291,6 +297,7 @@ class Client:
             strict: raise at the first batch of which a text has no vector.
             tenant: see `embed`.
             traceparent: of the whole stream.
+            request_id: likewise.
 
         Raises:
             InputError: an argument is wrong: `texts`, `batch_size` and `in_flight` at once, the others with the first
@@ -314,6 +321,7 @@ class Client:
             strict=strict,
             tenant=tenant,
             traceparent=traceparent,
+            request_id=request_id,
         )
         return convey(cut_any(texts, batch_size), embed, in_flight)
 
@@ -331,6 +339,7 @@ class Client:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Embeddings:
         """Embed sequences of token ids that the model's own tokenizer made.
 
@@ -348,6 +357,7 @@ class Client:
             strict: raise if any sequence has no vector.
             tenant: as for `embed`.
             traceparent: as for `embed`.
+            request_id: as for `embed`.
 
         Returns:
             [n, dim] in order, as `embed` does.
@@ -367,6 +377,7 @@ class Client:
             strict=strict,
             tenant=tenant,
             traceparent=traceparent,
+            request_id=request_id,
         )
         sequences = listed(token_ids)
         vectors = Embeddings.of(
@@ -392,6 +403,7 @@ class Client:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query.
 
@@ -417,7 +429,10 @@ class Client:
                 `.errors`.
             strict: raise if any document has no score.
             tenant: in whose name; None is that of the client.
-            traceparent: W3C trace context of the caller, which travels with each chunk.
+            traceparent: W3C trace context of the caller, which travels with each chunk. Without one it is that of the
+                current span, where OpenTelemetry is configured.
+            request_id: what logs, errors and dead letters call this call; 1 to 64 of A-Z, a-z, 0-9, `_` and `-`. None
+                has one made.
 
         Returns:
             A NumPy array of float32, the higher the more relevant, that also has `.ranking`, `.usage`, `.truncated` and
@@ -445,6 +460,7 @@ class Client:
             strict=strict,
             tenant=tenant,
             traceparent=traceparent,
+            request_id=request_id,
         )
         asked = read_text(query, "query")
         items, is_single = read_texts(documents, "documents")

@@ -45,7 +45,13 @@ class ItemError:
 
 
 class HeadraceError(Exception):
-    """Base of what this package raises."""
+    """Base of what this package raises.
+
+    Attributes:
+        request_id: what logs and dead letters call the call that raised it; None where no call had begun.
+    """
+
+    request_id: str | None = None
 
 
 class ConnectionFailed(HeadraceError, ConnectionError):
@@ -83,7 +89,7 @@ class RequestFailed(HeadraceError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are made anew from what they say alone, unless told otherwise.
-        return type(self), (self.code, str(self), self.retry_after_s)
+        return type(self), (self.code, str(self), self.retry_after_s), vars(self)
 
 
 class Overloaded(RequestFailed):
@@ -113,7 +119,8 @@ class ItemsFailed(HeadraceError):
         self._nouns = sent, missing
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self.errors), *self._nouns)  # a mapping proxy cannot be pickled
+        # A mapping proxy cannot be pickled.
+        return type(self), (dict(self.errors), *self._nouns), {"request_id": self.request_id}
 
 
 class BulkError(HeadraceError):

@@ -130,6 +130,8 @@ class Exchange:
         is_under_way = self._link.up.is_set() and pending.is_published and pending.route != pending.chunk.hedge_route
         if is_under_way and hedges.take():
             pending.is_hedged = True
+            if pending.chunk.span is not None:
+                pending.chunk.span.hedged(pending.chunk.hedge_route or "")
             publishing = asyncio.create_task(self._publish_hedge(pending.chunk, number))
             self._hedging.add(publishing)
             publishing.add_done_callback(self._hedging.discard)
@@ -148,10 +150,14 @@ class Exchange:
             self._health.tried(route, _now_s())
             self._waits.tried(route, _now_s())
             pending.begin(route)
+            if (span := pending.chunk.span) is not None:
+                span.published(route, pending.copy)
             event = await self._publish(pending, route, number) or await pending.outcome()
             if pending.chunk.priority == "online" and self._link.up.is_set():
                 self._learn(route, event)
             is_last = route == routes[-1]
+            if span is not None and not is_final(event):
+                span.told(event)
             end = event if is_final(event) else await pending.before_next(event, is_last_route=is_last)
             if isinstance(end, (Reply, ErrorReply)):
                 return end
@@ -185,6 +191,7 @@ class Exchange:
             tenant=chunk.tenant,
             msg_id=f"{chunk.chunk_id}-{copy}",
             traceparent=chunk.traceparent,
+            request_id=chunk.request_id,
         )
 
     def _learn(self, route: str, event: Event) -> None:

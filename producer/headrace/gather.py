@@ -44,9 +44,11 @@ class Gathering:
             self.fail(indices[item.index], ItemError(item.code, item.text))
         self._usage = self._usage.plus(reply.usage)
 
-    def finish(self, truncated: tuple[int, ...], *, total_ms: float, tokenize_ms: float) -> Gathered:
+    def finish(
+        self, truncated: tuple[int, ...], *, total_ms: float, tokenize_ms: float, request_id: str | None = None
+    ) -> Gathered:
         """All chunks are in; the times are those of CallUsage."""
         if self._errors and self._rows.dtype.kind == "f":
             self._rows[list(self._errors)] = np.nan
         usage = self._usage.timed(total_ms=total_ms, tokenize_ms=tokenize_ms)
-        return Gathered(rows=self._rows, usage=usage, truncated=truncated, errors=self._errors)
+        return Gathered(rows=self._rows, usage=usage, truncated=truncated, errors=self._errors, request_id=request_id)

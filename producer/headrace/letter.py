@@ -101,6 +101,12 @@ class Letter:
         return None if self.chunk is None else self.chunk.job
 
     @property
+    def request_id(self) -> str | None:
+        """What the call was called that it is a part of, where that is known."""
+        named = self.headers.get(headers.REQUEST)
+        return named if named is not None or self.chunk is None else self.job or self.chunk.id
+
+    @property
     def subject(self) -> str | None:
         """Where its chunk was published; None if that cannot be told any more."""
         if self.priority == "batch":

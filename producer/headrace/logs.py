@@ -99,6 +99,7 @@ def _formatter(*last: Processor) -> logging.Formatter:
     return ProcessorFormatter(
         processors=[
             structlog.stdlib.add_log_level,
+            structlog.contextvars.merge_contextvars,
             structlog.stdlib.ExtraAdder(),
             _of_record,
             ProcessorFormatter.remove_processors_meta,

@@ -38,9 +38,11 @@ class CallOptions(ABC):
     tenant: str | None = None
     retries: int | None = 0
     traceparent: str | None = None
+    request_id: str | None = None
 
     def __post_init__(self) -> None:
         check_tenant(self.tenant)
+        check_token("request_id", self.request_id)
         if self.priority not in PRIORITIES:
             raise InputError(f"priority is {self.priority!r}: choose one of {', '.join(PRIORITIES)}")
         _require_bool("truncate", self.truncate)
@@ -137,12 +139,21 @@ def check_tenant(tenant: object) -> None:
     Raises:
         InputError: it cannot.
     """
-    if tenant is None:
+    check_token("tenant", tenant, "the client's own")
+
+
+def check_token(name: str, value: object, default: str = "one that is made") -> None:
+    """See that a name can stand in a header; None is as good.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if value is None:
         return
-    if not isinstance(tenant, str):
-        raise InputError(f"tenant is {tenant!r}: pass a str, or None for the client's own")
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}: pass a str, or None for {default}")
     try:
-        subjects.token(tenant, "tenant")
+        subjects.token(value, name)
     except InvalidName as error:
         raise InputError(str(error)) from None
 

@@ -6,8 +6,12 @@ Knows what publishing needs. Does not know what comes back: outcome.py does.
 import asyncio
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headrace_contracts import Priority
+
+if TYPE_CHECKING:
+    from headrace.spans import ChunkSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,9 @@ class Outgoing:
         deadline: after which nobody waits.
         tenant: whose share of the fleet it counts against.
         retries: how often it may be tried again when it is refused as overloaded; None leaves that to the deadline.
-        traceparent: trace context of the caller.
+        traceparent: trace context that travels with it.
+        request_id: what the caller calls its call; None if that has no name but ours.
+        span: of the chunk, where it is traced.
         hedge_route: subject of another shard, where a copy may go when the reply is late; None has no copy made.
     """
 
@@ -51,4 +57,6 @@ class Outgoing:
     tenant: str | None = None
     retries: int | None = 0
     traceparent: str | None = None
+    request_id: str | None = None
+    span: "ChunkSpan | None" = None
     hedge_route: str | None = None

@@ -59,12 +59,14 @@ class Gathered:
         usage: what the call cost.
         truncated: indices of the texts that were cut.
         errors: why a text has no row, by index.
+        request_id: what logs call the call.
     """
 
     rows: NDArray[Any]
     usage: CallUsage
     truncated: tuple[int, ...]
     errors: Mapping[int, ItemError]
+    request_id: str | None = None
 
 
 class Result(np.ndarray[Any, np.dtype[Any]]):
@@ -77,11 +79,13 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
         usage: what the call cost.
         truncated: indices of what was longer than the model takes and was cut.
         errors: why something has no result, by index.
+        request_id: what logs and dead letters call the call.
     """
 
     usage: CallUsage
     truncated: tuple[int, ...]
     errors: Mapping[int, ItemError]
+    request_id: str | None
 
     # How errors speak of what was sent and of what is missing.
     _sent: ClassVar[str]
@@ -91,6 +95,7 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
         self.usage = CallUsage()
         self.truncated = ()
         self.errors = MappingProxyType({})
+        self.request_id = None
 
     def __array_wrap__(self, array: NDArray[Any], context: object = None, return_scalar: bool = False) -> Any:
         # What was computed in place is this array still.
@@ -130,6 +135,7 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
         wrapped.usage = told.usage
         wrapped.truncated = told.truncated
         wrapped.errors = MappingProxyType(dict(sorted(told.errors.items())))
+        wrapped.request_id = told.request_id
         return wrapped
 
     def raise_errors(self) -> None:
@@ -139,7 +145,9 @@ class Result(np.ndarray[Any, np.dtype[Any]]):
             ItemsFailed: something has none.
         """
         if self.errors:
-            raise ItemsFailed(self.errors, self._sent, self._missing)
+            error = ItemsFailed(self.errors, self._sent, self._missing)
+            error.request_id = self.request_id
+            raise error
 
 
 def _restore(kind: type[Result], array: NDArray[Any], attributes: dict[str, Any]) -> Result:

@@ -144,6 +144,7 @@ class SyncClient:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Embeddings:
         """Embed texts; see Client.embed."""
         return self._call(
@@ -161,6 +162,7 @@ class SyncClient:
                 strict=strict,
                 tenant=tenant,
                 traceparent=traceparent,
+                request_id=request_id,
             )
         )
 
@@ -182,6 +184,7 @@ class SyncClient:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Generator[Embeddings, None, None]:
         """Embed texts while they are read: `for vectors in client.embed_iter(texts)`; see Client.embed_iter.
 
@@ -205,6 +208,7 @@ class SyncClient:
             strict=strict,
             tenant=tenant,
             traceparent=traceparent,
+            request_id=request_id,
         )
         return convey_from_thread(
             cut(texts, batch_size), lambda batch: self._start(embed(batch)), self._finish, in_flight
@@ -224,6 +228,7 @@ class SyncClient:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Embeddings:
         """Embed sequences of token ids; see Client.embed_ids."""
         return self._call(
@@ -239,6 +244,7 @@ class SyncClient:
                 strict=strict,
                 tenant=tenant,
                 traceparent=traceparent,
+                request_id=request_id,
             )
         )
 
@@ -258,6 +264,7 @@ class SyncClient:
         strict: bool = False,
         tenant: str | None = None,
         traceparent: str | None = None,
+        request_id: str | None = None,
     ) -> Scores:
         """Score how relevant documents are to a query; see Client.score."""
         return self._call(
@@ -275,6 +282,7 @@ class SyncClient:
                 strict=strict,
                 tenant=tenant,
                 traceparent=traceparent,
+                request_id=request_id,
             )
         )
 

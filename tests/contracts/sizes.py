@@ -34,6 +34,7 @@ def largest_headers(num_tokens: int) -> dict[str, str]:
         tenant=LONGEST,
         msg_id="i" * 80,
         traceparent=f"00-{'a' * 32}-{'b' * 16}-01",
+        request_id=LONGEST,
     ).to_headers()
 
 

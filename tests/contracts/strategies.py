@@ -54,6 +54,7 @@ envelopes = st.builds(
     tenant=st.none() | tokens,
     msg_id=st.none() | tokens,
     traceparent=st.none() | tokens,
+    request_id=st.none() | tokens,
 )
 
 

@@ -23,6 +23,7 @@ def test_headers_are_spelled_as_the_contract_says() -> None:
         tenant="search",
         msg_id="c1-0",
         traceparent="00-ab-cd-01",
+        request_id="order-7",
     )
     assert envelope.to_headers() == {
         "Hr-Reply": INBOX,
@@ -31,6 +32,7 @@ def test_headers_are_spelled_as_the_contract_says() -> None:
         "Hr-Tenant": "search",
         "Nats-Msg-Id": "c1-0",
         "traceparent": "00-ab-cd-01",
+        "Hr-Request": "order-7",
     }
 
 
@@ -55,9 +57,11 @@ def test_a_reply_goes_nowhere_but_to_inboxes_and_results(subject: str) -> None:
 
 
 @pytest.mark.parametrize("tenant", ["", "a b", "a.b", "t" * 65, "münchen", "a\r\nHr-Tokens: 1"])
-def test_a_tenant_is_a_token(tenant: str) -> None:
+def test_tenants_and_requests_are_tokens(tenant: str) -> None:
     with pytest.raises(DecodeError, match=r"header Hr-Tenant: tenant .* will not do"):
         Envelope.from_headers({**WHOLE, headers.TENANT: tenant})
+    with pytest.raises(DecodeError, match=r"header Hr-Request: request_id .* will not do"):
+        Envelope.from_headers({**WHOLE, headers.REQUEST: tenant})
     with pytest.raises(InvalidName, match=r"tenant .* will not do"):
         Envelope(reply_to=INBOX, tokens=3, tenant=tenant)
 

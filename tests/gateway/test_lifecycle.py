@@ -77,6 +77,7 @@ def test_a_client_that_goes_while_it_sends_is_no_failure_of_the_gateway(served: 
 async def test_what_headers_say_goes_with_the_chunk(nats_server: local.Server, minilm: Engine, priority: str) -> None:
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     sent = {**headers(Priority=priority, Tenant="search", Timeout_Ms="25000"), "traceparent": trace}
+    sent["X-Request-Id"] = "order-7"
     async with (
         held(minilm, nats_server.url) as (engine, worker, served),
         httpx.AsyncClient(timeout=60) as http,
@@ -91,7 +92,7 @@ async def test_what_headers_say_goes_with_the_chunk(nats_server: local.Server, m
         envelope = Envelope.from_headers(dict(parsed(answer["message"]["hdrs"])))
         engine.release()
         assert (await waiting).status_code == 200
-    assert (envelope.tenant, envelope.traceparent) == ("search", trace)
+    assert (envelope.tenant, envelope.traceparent, envelope.request_id) == ("search", trace, "order-7")
     assert envelope.deadline_ms is not None
     assert before_ms + 25_000 <= envelope.deadline_ms <= time.time() * 1000 + 25_000
 

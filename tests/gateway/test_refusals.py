@@ -220,6 +220,17 @@ def test_every_error_code_of_the_contract_has_a_status() -> None:
         assert shapes.OPENAI.status(problem_of(from_code(code, "x"))) in {400, 429, 502, 503, 504}
 
 
+@pytest.mark.parametrize("path", ["/health/live", "/nowhere", "/v1/embeddings"])
+def test_every_answer_has_the_name_of_its_request(http: httpx.Client, path: str) -> None:
+    given = http.post(path, content=b"[", headers={"X-Request-Id": "order-7"})
+    assert given.headers.get_list("x-request-id") == ["order-7"]
+    made = [
+        http.post(path, content=b"[", headers={"X-Request-Id": name}).headers["x-request-id"] for name in ("a b", "")
+    ]
+    assert all(len(name) == 24 for name in made)
+    assert len(set(made)) == 2
+
+
 def test_all_is_counted(http: httpx.Client) -> None:
     def counted(name: str, **labels: str) -> float:
         lines = [line for line in http.get("/metrics").text.splitlines() if line.startswith(f"{name}{{")]

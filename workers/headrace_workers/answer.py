@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from headrace_workers.counters import Counters
 from headrace_workers.delivery import Delivery
-from headrace_workers.work import Refused, Work
+from headrace_workers.spans import Spans
+from headrace_workers.work import Refused, Work, request_id
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class Answers:
         worker: str,
         counters: Counters,
         activation: ScoreActivation | None = None,
+        spans: Spans | None = None,
     ) -> None:
         """Take what answers are made of.
 
@@ -66,6 +68,7 @@ class Answers:
             worker: this worker's name.
             counters: what it did so far.
             activation: what makes a score of a row; None for models without scores.
+            spans: where to trace; None does not.
         """
         self._nats = nats
         self._jetstream = nats.jetstream()
@@ -73,12 +76,15 @@ class Answers:
         self._worker = worker
         self._counters = counters
         self._activation = activation
+        self._spans = spans
         self._hurry = asyncio.Event()
         self.num_without_room = 0
 
     async def result(self, work: Work, rows: NDArray[np.float32], usage: Usage) -> None:
         """Answer with the rows [m, dim] of the work's runnable sequences."""
         chunk, dtype = work.chunk, work.chunk.options.dtype
+        if self._spans is not None:
+            self._spans.ran(work, usage)
         finished, is_good = self._finish(chunk, rows)
         dim = 1 if chunk.task == "score" else chunk.options.dim or self._spec.dim
         bad = work.bad
@@ -106,9 +112,8 @@ class Answers:
 
     async def refuse(self, delivery: Delivery, refused: Refused) -> None:
         """Answer with an error code; keep the message in the dead letters first if it is poison."""
-        level = logging.WARNING if refused.is_poison else logging.DEBUG
-        logger.log(level, "refused chunk %r: %s: %s", refused.chunk_id, refused.code, refused.text[:_MAX_TEXT])
         text = refused.text[:_MAX_TEXT]
+        self._tell(delivery, refused, text)
         reply = ErrorReply(id=refused.chunk_id, code=refused.code, text=text, worker=self._worker)
         # A message that does not even say where its reply goes can only be kept; nobody can be told.
         reply_to = None
@@ -117,6 +122,23 @@ class Answers:
         poison = refused if refused.is_poison else None
         if await self._answer(delivery, reply_to, encode_reply(reply), poison=poison):
             self._counters.refuse(delivery, refused.task, refused.code)
+
+    def _tell(self, delivery: Delivery, refused: Refused, text: str) -> None:
+        """Log it, with all that leads to its call; what the fleet is too slow for, or callers give up, is no news."""
+        is_news = refused.code not in {ErrorCode.EXPIRED, ErrorCode.CANCELLED}
+        level = logging.WARNING if refused.is_poison else logging.INFO if is_news else logging.DEBUG
+        if logger.isEnabledFor(level):
+            facts = {
+                "request_id": request_id(delivery, refused.chunk),
+                "chunk_id": refused.chunk_id,
+                "model": self._spec.name,
+                "tenant": delivery.headers.get(headers.TENANT),
+                "code": str(refused.code),
+                "dead_letter": refused.is_poison,
+            }
+            logger.log(level, "refused chunk %r: %s: %s", refused.chunk_id, refused.code, text, extra=facts)
+        if self._spans is not None:
+            self._spans.refused(delivery, refused)
 
     def stop_waiting(self) -> None:
         """Wait for room in the results no longer: the worker must end."""

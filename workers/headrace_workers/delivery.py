@@ -6,10 +6,14 @@ Does not know what is inside the message.
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from headrace_contracts import Priority
 from headrace_contracts.headers import DEADLINE
 from nats.aio.msg import Msg
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _STORED_OVERHEAD = 16  # nats-server, memStoreMsgSize
 
@@ -21,9 +25,10 @@ class Delivery:
         priority: class of the queue it came from.
         size: bytes that the broker counted against the pull.
         num_tokens: tokens inside, once the worker has looked; for its counters.
+        span: of its trace, which ends when it is settled; None where there is none.
     """
 
-    __slots__ = ("_message", "_on_settled", "_settled", "num_tokens", "priority", "size")
+    __slots__ = ("_message", "_on_settled", "_settled", "num_tokens", "priority", "size", "span")
 
     def __init__(self, message: Msg, priority: Priority, on_settled: "Callable[[Delivery], None]") -> None:
         self._message = message
@@ -32,6 +37,7 @@ class Delivery:
         self.priority = priority
         self.size = wire_size(message)
         self.num_tokens = 0
+        self.span: Span | None = None
 
     @property
     def stored_bytes(self) -> int:
@@ -63,6 +69,11 @@ class Delivery:
         """Where it lies in the broker: NATS stream and sequence number."""
         found = self._message.metadata
         return f"{found.stream}-{found.sequence.stream}"
+
+    @property
+    def subject(self) -> str:
+        """Where it was published."""
+        return self._message.subject
 
     @property
     def stream(self) -> str:
@@ -108,6 +119,8 @@ class Delivery:
         if self._settled:
             raise RuntimeError("This is a bug: a message was settled twice")
         self._settled = True
+        if self.span is not None:
+            self.span.end()
         self._on_settled(self)
 
 

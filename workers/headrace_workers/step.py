@@ -8,12 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from headrace_contracts import Priority
 from headrace_engine import RaggedBatch
 
 from headrace_workers.lane import StepResult
 from headrace_workers.work import Work, prepare
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Step:
         fill: the share of the step budget that their tokens are.
         tells: whether its time says how fast this worker is (rate.py).
         result: its rows, later.
+        span: of its trace, where one of its chunks is traced.
     """
 
     works: tuple[Work, ...]
@@ -61,6 +66,7 @@ class Step:
     fill: float
     tells: bool
     result: "asyncio.Future[StepResult]"
+    span: "Span | None" = None
 
     @property
     def num_chunks(self) -> Mapping[Priority, int]:

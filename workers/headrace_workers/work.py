@@ -22,6 +22,7 @@ from headrace_contracts import (
     TokenIds,
     decode_chunk,
 )
+from headrace_contracts.headers import REQUEST
 from headrace_engine import RaggedBatch, pack
 from numpy.typing import NDArray
 
@@ -169,6 +170,12 @@ def expired(chunk: Chunk) -> Refused:
     """The refusal of work that nobody waits for any more."""
     text = "its deadline passed before it could run: allow more time, or start more workers"
     return Refused(ErrorCode.EXPIRED, text, chunk=chunk)
+
+
+def request_id(delivery: Delivery, chunk: Chunk | None) -> str | None:
+    """What the call is called that a chunk is a part of (wire.md, section 6); None if the message does not say."""
+    named = delivery.headers.get(REQUEST)
+    return named if named is not None or chunk is None else chunk.job or chunk.id
 
 
 def prepare(works: tuple[Work, ...]) -> RaggedBatch:

@@ -41,9 +41,10 @@ from headrace_workers.pull import Puller, PullHooks, PullLimits
 from headrace_workers.purse import Purse
 from headrace_workers.reading import Reading
 from headrace_workers.schedule import Plan, Scheduler
+from headrace_workers.spans import Spans
 from headrace_workers.spec import Budgets
 from headrace_workers.step import Packed, Step
-from headrace_workers.work import Refused, Work, accept, cancelled, expired
+from headrace_workers.work import Refused, Work, accept, cancelled, expired, request_id
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,10 @@ class Worker:
         self._provision = provision
         self._ack_wait_s = ack_wait_s
         self._scheduler: Scheduler[Work] = Scheduler(budgets.step_tokens, config.batch_floor)
-        self._answers = Answers(broker.nats, spec, config.worker, self.counters, lane.engine.checkpoint.activation)
+        self._spans = Spans.found(spec.name, config.worker)
+        self._answers = Answers(
+            broker.nats, spec, config.worker, self.counters, lane.engine.checkpoint.activation, self._spans
+        )
         self._arrived = asyncio.Event()
         self._hold = Hold(self.counters, self._arrived.set)
         self._purses: dict[Priority, Purse] = {
@@ -237,6 +241,8 @@ class Worker:
     def _on_delivery(self, delivery: Delivery) -> None:
         """Queue what came in, or refuse it."""
         self._hold.add(delivery)
+        if self._spans is not None:
+            self._spans.receive(delivery)
         if delivery.priority == "online" and (patience_s := delivery.patience_s) is not None:
             self._announcer.patience.add(delivery.stream, patience_s)
         try:
@@ -250,6 +256,8 @@ class Worker:
         except Refused as refused:
             self._tasks.create_task(self._answers.refuse(delivery, refused))
             return
+        if self._spans is not None:
+            self._spans.accepted(work)
         self._hold.weigh(delivery, work.chunk.num_tokens)
         self._announcer.rate.arrive(delivery.num_pending)
         if delivery.priority == "online":
@@ -348,6 +356,7 @@ class Worker:
             num_sequences=packed.batch.num_sequences,
             fill=packed.batch.num_tokens / self._scheduler.step_tokens,
             tells=self._announcer.rate.start(len(packed.works), time.monotonic(), is_full=is_full),
+            span=None if self._spans is None else self._spans.step(packed.works, packed.batch.num_tokens),
             result=self.lane.start(packed.batch),
         )
 
@@ -357,8 +366,12 @@ class Worker:
         try:
             result = await step.result
         except Exception as error:  # noqa: BLE001 - whatever a step raises, its chunks must be answered
+            if self._spans is not None:
+                self._spans.failed_step(step.span, error)
             await self._on_failed_step(step.works, error)
             return
+        if step.span is not None:
+            step.span.end()
         self.counters.run(step, result.run_ms)
         self._announcer.rate.finish(step.num_tokens, tells=step.tells, now_s=time.monotonic())
         first = 0
@@ -372,7 +385,13 @@ class Worker:
         """Halve a step that raised until the chunk that makes it raise stands alone; that one is poison."""
         self.counters.fail(error)
         self._announcer.rate.fail()
-        logger.error("a step of %d chunks failed: %r", len(works), error)
+        facts = {
+            "model": self.spec.name,
+            "request_id": [request_id(work.delivery, work.chunk) for work in works],
+            "chunk_id": [work.chunk.id for work in works],
+            "tenant": sorted({work.tenant for work in works}),
+        }
+        logger.error("a step of %d chunks failed: %r", len(works), error, extra=facts)
         if len(works) > 1:
             middle = len(works) // 2
             self._scheduler.push_apart(works[:middle])

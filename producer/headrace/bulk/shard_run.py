@@ -14,6 +14,7 @@ from functools import partial
 
 from headrace_contracts import DecodeError, Envelope, ErrorReply, Reply, decode_reply, subjects, topology
 from headrace_contracts.api import api
+from headrace_contracts.tracing import Tracing
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
@@ -35,6 +36,7 @@ from headrace.bulk.source import Source
 from headrace.bulk.stalled import Stalled
 from headrace.bulk.tolerance import Tolerance
 from headrace.bulk.window import Window, undone_windows
+from headrace.bulk.window_span import WindowSpan
 from headrace.errors import BulkError, JobFailed
 from headrace.pauses import Pauses
 
@@ -95,6 +97,7 @@ class InFlight:
         copies: how often each chunk was published for a good reason; message ids are made of it.
         is_sent: whether all of its chunks are in the queue, or were.
         failure: why the job cannot go on.
+        traceparent: names the window's span, where it is traced.
     """
 
     assembly: Assembly
@@ -104,6 +107,7 @@ class InFlight:
     copies: dict[str, int] = field(default_factory=dict)
     is_sent: bool = False
     failure: BulkError | None = None
+    traceparent: str | None = None
 
 
 class ShardRun:
@@ -133,6 +137,7 @@ class ShardRun:
         self._model, self._job = crew.work.card.model, crew.work.job
         self._subject = subjects.batch(self._model, self._job, claim.shard)
         self._purge_call = f"STREAM.PURGE.{subjects.batch_stream(self._model)}"
+        self._tracing = Tracing.found()
         self._stalled = Stalled(crew.nats, results, self._model, self._subject)
 
     async def run(self, on_read: Callable[[], None]) -> None:
@@ -226,6 +231,19 @@ class ShardRun:
 
     async def _bring_home(self, window: Window) -> None:
         """Prepare, publish, collect; then write, remember and ack."""
+        if self._tracing is None:
+            await self._bring(window, None)
+            return
+        span = WindowSpan(self._tracing, self._job, self._model, window)
+        try:
+            await self._bring(window, span)
+        except BaseException as error:
+            span.failed(error)
+            raise
+        finally:
+            span.end()
+
+    async def _bring(self, window: Window, span: WindowSpan | None) -> None:
         crew = self._crew
         crew.progress.windows_in_flight += 1
         try:
@@ -234,10 +252,15 @@ class ShardRun:
             async with crew.preparing:
                 assembly = await asyncio.to_thread(prepare, window, stored, crew.work)
             flight = self._in_flight[window.index] = InFlight(assembly)
+            if span is not None:
+                flight.traceparent = span.traceparent
+                span.prepared(len(assembly.outstanding))
             for message in self._early.pop(window.index, {}).values():
                 self._take(message)
             flight.to_send = list(assembly.outstanding.values())
             await self._collect(flight)
+            if span is not None:
+                span.collected(assembly.num_tokens, assembly.num_retried)
             await self._settle(flight)
         finally:
             self._in_flight.pop(window.index, None)
@@ -269,6 +292,7 @@ class ShardRun:
             tenant=self._job,
             # What an earlier owner published was purged, and must not keep the broker from taking it again.
             msg_id=f"{chunk.id}-{self._claim.token}-{copy}",
+            traceparent=flight.traceparent,
         )
         return Message(self._subject, chunk.body, envelope.to_headers())
 

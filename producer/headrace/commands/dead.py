@@ -218,6 +218,7 @@ def _more_facts(letter: Letter) -> dict[str, Any]:
         "body_bytes": len(letter.body),
         "unreadable": letter.problem,
         "came_from": letter.place,
+        "request": letter.request_id,
         "headers": dict(letter.headers),
         **(
             {}

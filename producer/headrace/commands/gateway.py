@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from headrace import telemetry
 from headrace.commands.flags import CONNECT_S, DEFAULT_NATS, Access, Nats
 from headrace.commands.telling import exit_code
 from headrace.errors import HeadraceError, InputError
@@ -97,6 +98,7 @@ def gateway(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells
     except HeadraceError as error:
         logger.critical("%s", error)
         sys.exit(exit_code(error))
+    telemetry.finish()
     # Not by way of the interpreter's end: a thread of Granian's that asks for Python's lock then aborts the process.
     sys.stderr.flush()
     os._exit(code)

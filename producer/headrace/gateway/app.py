@@ -7,6 +7,7 @@ import logging
 from importlib.metadata import version
 from typing import Any
 
+from headrace_contracts.tracing import Tracing
 from litestar import Litestar, Request, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import Provide
@@ -26,11 +27,15 @@ from headrace.gateway.limits import Limits, Slots
 from headrace.gateway.meter import Meter
 from headrace.gateway.metrics import Metrics
 from headrace.gateway.problems import Kind, Problem, Refused, problem_of
+from headrace.gateway.request_id import RequestIds
+from headrace.gateway.traced import Traced
 
 logger = logging.getLogger(__name__)
 
 _SCHEME = "key"
 _WITH_KEYS = Components(security_schemes={_SCHEME: SecurityScheme(type="http", scheme="bearer")})
+# What operators may have to explain. What callers do wrong, and overload, come by the thousand: the metrics count them.
+_NEWS = frozenset({Kind.WORKER_FAILED, Kind.UNAVAILABLE, Kind.EXPIRED})
 _KINDS = {404: Kind.UNKNOWN_PATH, 405: Kind.WRONG_METHOD, 413: Kind.TOO_LARGE}
 
 
@@ -46,6 +51,14 @@ def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
 
     def refuse(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         problem = _problem(error, limits)
+        logger.log(
+            logging.INFO if problem.kind in _NEWS else logging.DEBUG,
+            "refused %s: %s: %s",
+            request.scope["path"],
+            problem.kind,
+            problem.text,
+            extra={"kind": str(problem.kind), "path": request.scope["path"]},
+        )
         metrics.refusals.labels(str(problem.kind)).inc()
         shape = shapes.shape_of(request.scope["path"])
         return Response(
@@ -84,7 +97,8 @@ def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
         ),
         logging_config=None,
     )
-    return Meter(app, metrics)
+    tracing = Tracing.found()
+    return Meter(RequestIds(app if tracing is None else Traced(app, tracing)), metrics)
 
 
 @get("/openapi.json", include_in_schema=False)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from headrace_contracts import ModelSpec, Priority
+from headrace_contracts.tracing import Tracing
 from litestar.params import Parameter
 from litestar.types import Receive
 
@@ -20,6 +21,7 @@ from headrace.gateway.fleet import Fleet
 from headrace.gateway.limits import Limits
 from headrace.gateway.metrics import Metrics
 from headrace.gateway.problems import Kind, Refused
+from headrace.gateway.request_id import request_id
 from headrace.options import DEFAULT_TIMEOUT_S
 from headrace.scores import Scores
 from headrace.traceparent import check_traceparent
@@ -44,7 +46,8 @@ class Call:
         priority: online or batch.
         timeout_s: seconds that the call may take.
         tenant: on whose behalf.
-        traceparent: W3C trace context of the caller.
+        traceparent: W3C trace context of the caller; None where a span of ours goes on with it.
+        request_id: name of the request.
     """
 
     fleet: Fleet
@@ -55,6 +58,7 @@ class Call:
     timeout_s: float
     tenant: str | None
     traceparent: str | None
+    request_id: str | None
 
     async def embed(self, spec: ModelSpec, texts: Sequence[str], **options: Any) -> Embeddings:
         """Client.embed, strictly."""
@@ -82,6 +86,7 @@ class Call:
             "timeout": self.timeout_s,
             "tenant": self.tenant,
             "traceparent": self.traceparent,
+            "request_id": self.request_id,
         }
 
     async def _run(self, spec: ModelSpec, work: Coroutine[Any, Any, Found]) -> Found:
@@ -130,7 +135,8 @@ async def provide_call(
         priority=priority,
         timeout_s=default_s if timeout_ms is None else timeout_ms / 1000,
         tenant=request.auth,
-        traceparent=_readable(traceparent),
+        traceparent=None if Tracing.found() is not None else _readable(traceparent),
+        request_id=request_id(request.scope),
     )
 
 
