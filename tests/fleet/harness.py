@@ -34,6 +34,7 @@ class WatchedEngine:
             self._open.set()
         self.is_sick = False
         self.is_full = False
+        self.num_probes = 0
         self.steps: list[frozenset[int]] = []
         self.step_tokens: list[int] = []
 
@@ -66,7 +67,9 @@ class WatchedEngine:
 
     def step(self, batch: RaggedBatch) -> LazyTensor:
         ids = frozenset(batch.token_ids.tolist())
-        if ids != {0}:  # not the worker's probe
+        if ids == {0}:
+            self.num_probes += 1
+        else:
             self.steps.append(ids)
             self.step_tokens.append(batch.num_tokens)
             if not self._open.is_set():

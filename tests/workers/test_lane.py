@@ -228,7 +228,7 @@ async def test_a_failing_step_does_not_keep_the_next_one_waiting() -> None:
     async with opened(engine) as lane:
         with pytest.raises(RuntimeError, match="the launch failed"):
             await lane.start(batch(1))
-        assert not await lane.probe()
+        assert repr(await lane.probe()) == "RuntimeError('the launch failed')"
         engine.fails = False
         await asyncio.wait_for(lane.free(), 20)
 

@@ -86,6 +86,18 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     replace_spec: Annotated[
         bool, typer.Option("--replace-spec", help="Serve this model under the name although the fleet has another.")
     ] = False,
+    monitor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="HEADRACE_MONITOR",
+            help="Tell metrics and health over HTTP there: /metrics, /health/live and so on; :PORT is all interfaces. "
+            "(default: nowhere)",
+        ),
+    ] = None,
+    max_step_s: Annotated[
+        float, typer.Option(help="Seconds that one step may take on the device; after them /health/live says no.")
+    ] = 120,
     ready_fd: Annotated[
         int | None, typer.Option(help="Write a newline to this file descriptor once ready (as s6 and dinit expect).")
     ] = None,
@@ -118,6 +130,8 @@ def worker(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
             drain_timeout_s=drain_timeout,
             online_queue_s=online_queue_s,
             online_max_bytes=online_max_bytes,
+            monitor=WorkerConfig.read_monitor(monitor),
+            max_step_s=max_step_s,
             replace_spec=replace_spec,
         )
     except ValueError as error:

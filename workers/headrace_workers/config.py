@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from headrace_contracts import subjects
 from headrace_contracts.credentials import Credentials
 
+from headrace_workers.address import Address
+
 _TAG = re.compile(r"[^\s,]+")
 
 
@@ -82,6 +84,8 @@ class WorkerConfig:
         online_queue_s: seconds of the fleet's work that may be queued online; what comes beyond is refused.
         online_max_bytes: fixes what an online NATS stream may hold; 0 leaves it to the fleet's rate.
         announce_s: how often this worker tells the others of its model that it is there.
+        monitor: where metrics and health are told over HTTP; None nowhere.
+        max_step_s: seconds that one step may take on the device before the worker counts as hung.
         replace_spec: publish this worker's ModelSpec even if the fleet serves another under the name.
     """
 
@@ -105,7 +109,18 @@ class WorkerConfig:
     online_queue_s: float = 2
     online_max_bytes: int = 0
     announce_s: float = 2
+    monitor: Address | None = None
+    max_step_s: float = 120
     replace_spec: bool = False
+
+    @classmethod
+    def read_monitor(cls, text: str | None) -> Address | None:
+        """Read an address as a command line spells it; of none, or an empty one, there is none.
+
+        Raises:
+            ValueError: it is spelt otherwise.
+        """
+        return Address.read(text) if text else None
 
     @classmethod
     def read_placement(cls, text: str) -> tuple[str, ...]:
@@ -120,7 +135,7 @@ class WorkerConfig:
             self._at_least(name, 1)
         for name in ("shards", "queues", "replicas", "max_deliveries"):
             self._at_least(name, 1)
-        for name in ("online_ack_wait_s", "batch_ack_wait_s", "pull_expires_s"):
+        for name in ("online_ack_wait_s", "batch_ack_wait_s", "pull_expires_s", "max_step_s"):
             self._at_least(name, 0.1)
         for name in ("drain_timeout_s", "online_max_bytes"):
             self._at_least(name, 0)

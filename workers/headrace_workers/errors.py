@@ -9,6 +9,7 @@
     ├── SpecConflict         the fleet serves another model under this name
     ├── DeviceFailed         the device fails on what any device can run
     ├── Stopping             it is about to end, and takes no work again
+    ├── AddressUnfit         a monitor cannot listen at its address
     └── StoreFailed          a calibration cannot be kept
 
 What happens to a chunk is never an exception out of here: it is an error code in a reply (contracts).
@@ -53,3 +54,7 @@ class Stopping(WorkerError):
 
 class StoreFailed(WorkerError):
     """Raised when a calibration cannot be written to where calibrations are kept."""
+
+
+class AddressUnfit(WorkerError):
+    """Raised when a monitor cannot listen where it was told to."""

@@ -218,22 +218,25 @@ class Lane:
             return
         self._rest_if_idle()
 
-    async def probe(self) -> bool:
-        """Whether the device can run a step of one token, after those that it has in hand."""
+    async def probe(self) -> Exception | None:
+        """What the device fails with on a step of one token, after those that it has in hand; None where it runs."""
         one_token = pack([np.zeros(1, np.uint32)])
 
         def run() -> None:
             self.engine.step(one_token).wait()
 
-        probing = asyncio.get_running_loop().run_in_executor(self._thread, run)
+        try:
+            probing = asyncio.get_running_loop().run_in_executor(self._thread, run)
+        except RuntimeError as error:  # the lane was closed
+            return error
         self._begin(probing)
         try:
             await probing
-        except Exception:  # noqa: BLE001 - whatever it raises is the answer
-            return False
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the answer
+            return error
         finally:
             self._end(probing)
-        return True
+        return None
 
     def _begin(self, task: object) -> None:
         self._begun[task] = monotonic()

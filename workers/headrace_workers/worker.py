@@ -57,6 +57,7 @@ class Worker:
     """Serves one model from one connection until it is told to stop.
 
     Attributes:
+        name: its own.
         broker: the connection.
         lane: holds the engine.
         spec: of the model that it serves.
@@ -84,6 +85,7 @@ class Worker:
             provision: makes sure that the broker has all that the model needs, whenever that is in doubt.
             ack_wait_s: the shortest ack wait of the model's consumers.
         """
+        self.name = config.worker
         self.broker = broker
         self._nats, self._link = broker.nats, broker.link
         self.lane = lane
@@ -141,8 +143,8 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in hand."""
-        return not self._hold
+        """Whether no step runs, and none could."""
+        return not self._scheduler and self.lane.busy_since_s is None
 
     @property
     def num_held(self) -> int:
@@ -215,7 +217,7 @@ class Worker:
             on_delivery=self._on_delivery,
             on_settled=self._hold.remove,
             on_missing=self._provision.stream,
-            is_idle=lambda: self.is_idle,
+            is_idle=lambda: not self._hold,
         )
 
         def puller(stream: str, priority: Priority) -> Puller:
@@ -400,7 +402,7 @@ class Worker:
             return
         (work,) = works
         # What found no memory may find it in another process; by itself it is no poison until that has failed as well.
-        if is_out_of_memory(error) or not await self.lane.probe():
+        if is_out_of_memory(error) or await self.lane.probe() is not None:
             # Blaming the work would empty the queue into the dead letters.
             raise DeviceFailed(f"the device fails on one chunk or even one token, so it is given up: {error!r}")
         code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL

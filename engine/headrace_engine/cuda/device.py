@@ -49,3 +49,17 @@ def num_sms(device: torch.device) -> int:
     """How many streaming multiprocessors it has."""
     count: int = torch.cuda.get_device_properties(device).multi_processor_count
     return count
+
+
+def memory(device: torch.device) -> tuple[int, int]:
+    """Bytes of its memory that are in use, by whichever process, and bytes that it has."""
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free, total
+
+
+def utilisation(device: torch.device) -> float | None:
+    """The share of the last moment in which it computed anything, 0 to 1; None where it does not say."""
+    try:
+        return torch.cuda.utilization(device) / 100
+    except (ImportError, RuntimeError):  # without nvidia-ml-py, or with a driver that will not say
+        return None
