@@ -1,8 +1,8 @@
 """The build hook of the wheel: compiles the CPU kernels where there is a compiler.
 
 It knows where the kernels are, and how a wheel says what machine it is for. How they are compiled, it asks
-`native/compiler.py`. Without a compiler the wheel is for every machine and holds the sources alone; it never fails
-for that.
+`native/compiler.py`. Without a compiler the wheel is for every machine and holds the sources alone; it fails for that
+only if $HEADRACE_BUILD_KERNELS is "require", as in ops/Dockerfile: an image has no compiler to make up for it.
 """
 
 import os
@@ -19,6 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "HEADRACE_BUILD_KERNELS"
 NATIVE = Path("headrace_engine", "native")
+TIMEOUT_S = 900.0  # of one level, on a machine that may be busy with other builds
 
 
 class KernelsHook(BuildHookInterface[Any]):
@@ -34,6 +35,9 @@ class KernelsHook(BuildHookInterface[Any]):
             return
         native = Path(self.root, "engine") / NATIVE
         made = self._compile(native / "sources", native / "built")
+        if not made and os.environ.get(VARIABLE) == "require":
+            message = f"no CPU kernels were compiled, and {VARIABLE}=require: the warnings above say why"
+            raise RuntimeError(message)
         if made and version != "editable":
             system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
             build_data["pure_python"] = False
@@ -56,7 +60,7 @@ class KernelsHook(BuildHookInterface[Any]):
         def attempt(level: str, target: Path) -> bool:
             try:
                 compiler.check_flags(tool, level)
-                compiler.compile(sources, level, target, tool)
+                compiler.compile(sources, level, target, tool, TIMEOUT_S)
             except (compiler.CannotCompile, OSError) as error:
                 self.app.display_warning(f"there will be no CPU kernels for {level}: {error}")
                 return False

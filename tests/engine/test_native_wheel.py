@@ -117,3 +117,9 @@ def test_a_wheel_built_without_a_compiler_is_for_every_machine_and_has_the_sourc
     assert wheel.name.endswith("-py3-none-any.whl")
     assert natives(wheel, "built") == set()
     assert natives(wheel, "sources") == {"answers.cpp", "answers.h", "more.cpp"}
+
+
+def test_a_wheel_that_has_to_have_kernels_is_not_built_without_them(copy: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        built(copy, CXX="false", HEADRACE_BUILD_KERNELS="require")
+    assert "no CPU kernels were compiled, and HEADRACE_BUILD_KERNELS=require" in failed.value.stdout
