@@ -85,7 +85,9 @@ def chunk(tokens: int) -> Work:
 
 
 def step(works: tuple[Work, ...]) -> Step:
-    """Of these."""
+    """Of these; nobody will wait for its result."""
+    loop = asyncio.new_event_loop()
+    loop.close()
     return Step(
         works=works,
         pack_ms=1,
@@ -94,7 +96,7 @@ def step(works: tuple[Work, ...]) -> Step:
         num_sequences=len(works),
         fill=0.5,
         tells=False,
-        result=asyncio.Future(loop=asyncio.new_event_loop()),
+        result=asyncio.Future(loop=loop),
     )
 
 

@@ -119,6 +119,8 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
     block_on_close = False
+    # Connections that the kernel keeps until they are accepted. Of socketserver's five a burst leaves none to a probe.
+    request_queue_size = 128
 
     def __init__(self, address: Address) -> None:
         """Listen; raises OSError where that cannot be."""

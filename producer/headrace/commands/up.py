@@ -50,6 +50,14 @@ def up(
     port: Annotated[int, typer.Option(help="Port of nats-server; -1 takes a free one.")] = 4222,
     workers: Annotated[int, typer.Option(min=1, help="Workers to start; they share this machine's cores.")] = 1,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, or float16 (CPUs).")] = "auto",
+    monitor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="HEADRACE_MONITOR",
+            help="Tell the worker's metrics and health there; further workers have the ports that follow.",
+        ),
+    ] = None,
 ) -> None:
     """Run nats-server and a worker on this machine, and say how to use them."""
     end_as_ctrl_c()
@@ -61,7 +69,10 @@ def up(
                 # Workers that wait for each other's cores are slower than one: share them out.
                 threads = 0 if workers == 1 else max(1, (os.cpu_count() or 1) // workers)
                 flags = ("--dtype", dtype, "--threads", str(threads))
-                children = [stack.enter_context(local.worker(model, server.url, *flags)) for _ in range(workers)]
+                children = [
+                    stack.enter_context(local.worker(model, server.url, *flags, *_monitor(monitor, number)))
+                    for number in range(workers)
+                ]
             flag = "" if port == 4222 else f" --nats {server.url}"
             tasks = _tasks(server.url)
             commands = "\n".join(f"  {_COMMANDS[task]}{flag}" for task in tasks)
@@ -75,6 +86,15 @@ def up(
         console.print("stopped")
         return
     raise typer.Exit(1)
+
+
+def _monitor(address: str | None, number: int) -> tuple[str, ...]:
+    """The flag of a worker's monitor, so many ports after the first one; what is no address the worker refuses."""
+    if address is None:
+        return ()
+    host, _, port = address.rpartition(":")
+    is_given = port.isascii() and port.isdecimal() and int(port) > 0  # 0 takes a free one each time
+    return ("--monitor", f"{host}:{int(port) + number}" if is_given else address)
 
 
 def _tasks(url: str) -> list[Task]:
