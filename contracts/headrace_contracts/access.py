@@ -224,7 +224,8 @@ def _worker_hears(scope: Scope) -> Iterator[str]:
 
 
 def _fleet(_: Scope) -> Iterator[str]:
-    yield "hr.fleet.*"
+    """Who works for which model, and how fast: a gateway is ready only while somebody does."""
+    yield subjects.FLEET_ALL
 
 
 _PUBLISH: dict[Role, Callable[[Scope], Iterator[str]]] = {
@@ -235,7 +236,7 @@ _PUBLISH: dict[Role, Callable[[Scope], Iterator[str]]] = {
     "monitor": _monitor,
 }
 _SUBSCRIBE: dict[Role, Callable[[Scope], Iterator[str]]] = {
-    "query": _hears_nothing_more,
+    "query": _fleet,
     "bulk": _hears_nothing_more,
     "worker": _worker_hears,
     "operator": _fleet,

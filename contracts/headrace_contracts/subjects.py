@@ -14,7 +14,7 @@ RESULTS_ROOT = "hr.results"
 DEAD_ROOT = "hr.dead"
 FLEET_ROOT = "hr.fleet"
 # The workers of all models.
-FLEET_ALL = f"{FLEET_ROOT}.>"
+FLEET_ALL = f"{FLEET_ROOT}.*"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -19,6 +19,7 @@
     │   │   └── ShardLost        … or another process has taken over a shard
     │   └── JobFailed            too many rows failed, or the fleet refused the work
     │       └── JobEnded         … or somebody ended the job elsewhere
+    ├── PortTaken                an address cannot be listened on
     └── LocalFailed              an embedded nats-server or worker did not start
 
 Catch HeadraceError for all of it. Each text says what to do next.

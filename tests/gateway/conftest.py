@@ -8,7 +8,7 @@ from headrace import SyncClient, local
 
 from ..conftest import DEMO_MODEL
 from ..engine.scorers import bert, save_scorer
-from .running import Running, gateway
+from .running import Running, gateway, until_ready
 
 SCORER = "scorer"
 
@@ -37,6 +37,7 @@ def client(both: str) -> Iterator[SyncClient]:
 def served(both: str) -> Iterator[Running]:
     """A gateway with the limits that it has by itself."""
     with gateway(both) as running:
+        until_ready(running.url)
         yield running
 
 

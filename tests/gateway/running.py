@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import httpx
+
 _URL = re.compile(r"http://\S+:\d+")
 
 
@@ -34,3 +36,9 @@ def gateway(nats: str, *flags: str, env: Mapping[str, str] | None = None) -> Ite
             process.terminate()
             process.wait(40)
             sys.stderr.write(process.stderr.read())  # pytest shows it if the test fails
+
+
+def until_ready(url: str, status: int = 200) -> None:
+    """Return once it is ready, or is no more: a worker says every two seconds that it is there."""
+    while httpx.get(f"{url}/health/ready", timeout=60).status_code != status:
+        pass

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ from ..fleet.broker_view import api, connected, num_messages
 from ..fleet.harness import Running as Worker
 from ..fleet.harness import WatchedEngine, brisk, running
 from ..waiting import until
-from .running import Running, gateway
+from .running import Running, gateway, until_ready
 
 BODY: dict[str, Any] = {"input": "text", "model": DEMO_MODEL}
 
@@ -245,7 +246,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(served: Running, both: st
 def test_it_listens_on_names_and_addresses(both: str, host: str) -> None:
     with gateway(both, "--host", host) as served:
         url = served.url.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
-        assert httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+        until_ready(url)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,40 @@ def test_it_is_ready_once_a_worker_has_published_its_model(nats_server: local.Se
         assert int(reply.headers["Retry-After"]) >= 1
         assert http.post("/v1/embeddings", json=BODY).status_code == 404
         with local.worker(DEMO_MODEL, nats_server.url):
-            assert http.get("/health/ready").status_code == 200
+            until_ready(served.url)
+        # What is published stays when its workers go.
+        reply = http.get("/health/ready")
+        assert (reply.status_code, reply.json()["reason"].partition(":")[0]) == (
+            503,
+            f"no worker is there for {DEMO_MODEL}",
+        )
+
+
+async def test_it_is_ready_while_a_worker_is_there(nats_server: local.Server, minilm: Engine) -> None:
+    async with held(minilm, nats_server.url, announce_s=1) as (_, worker, served), httpx.AsyncClient() as http:
+        await asyncio.to_thread(until_ready, served.url)
+        assert "headrace_gateway_ready 1.0" in (await http.get(f"{served.url}/metrics")).text
+        await worker.drain()
+        await asyncio.to_thread(until_ready, served.url, 503)
+        assert "headrace_gateway_ready 0.0" in (await http.get(f"{served.url}/metrics")).text
+
+
+def test_losing_nats_and_finding_it_again_is_logged_and_counted(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(local.server(tmp_path))
+        served = stack.enter_context(gateway(first.url))
+        assert "headrace_gateway_connected 1.0" in httpx.get(f"{served.url}/metrics").text
+        first.process.terminate()
+        while "headrace_gateway_connected 0.0" not in httpx.get(f"{served.url}/metrics").text:
+            pass
+        first.process.wait(20)
+        stack.enter_context(local.server(tmp_path, port=first.port))
+        while "headrace_gateway_reconnects_total 1.0" not in httpx.get(f"{served.url}/metrics").text:
+            pass
+        assert served.process.stderr is not None
+        said = [served.process.stderr.readline() for _ in range(2)]
+    assert "the connection to nats-server is lost" in said[0]
+    assert "connected to nats-server again" in said[1]
 
 
 def test_without_nats_it_lives_and_is_not_ready() -> None:

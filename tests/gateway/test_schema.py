@@ -33,7 +33,7 @@ POSTED = ["/v1/embeddings", "/v1/rerank", "/v2/rerank", "/embed", "/", "/rerank"
 def test_what_the_document_allows_never_fails_the_gateway(served: Running) -> None:
     document = schemathesis.openapi.from_url(f"{served.url}/openapi.json")
     operations: list[Any] = [found.ok() for found in document.get_all_operations() if isinstance(found, Ok)]
-    assert len(operations) == 13
+    assert len(operations) == 14
     for operation in operations:
 
         @FEW
@@ -50,7 +50,7 @@ def test_what_the_document_allows_never_fails_the_gateway(served: Running) -> No
 def test_the_document_tells_of_every_route(http: httpx.Client) -> None:
     paths = http.get("/openapi.json").json()["paths"]
     assert set(POSTED) <= {path for path, item in paths.items() if "post" in item}
-    gets = {"/v1/models", "/v1/models/{name}", "/info", "/health/live", "/health/ready", "/metrics"}
+    gets = {"/v1/models", "/v1/models/{name}", "/info", "/health/startup", "/health/live", "/health/ready", "/metrics"}
     assert gets == {path for path, item in paths.items() if "get" in item}
 
 

@@ -4,6 +4,7 @@ Knows the flags and the signals. Does not know metrics; what does is imported la
 """
 
 import asyncio
+import logging
 import signal
 from typing import Annotated
 
@@ -12,6 +13,8 @@ import typer
 from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.errors import InputError
 from headrace.survey.servers import monitor_urls
+
+logger = logging.getLogger(__name__)
 
 
 def exporter(
@@ -55,4 +58,4 @@ def exporter(
 
 
 def _begin(url: str) -> None:
-    typer.echo(f"headrace exporter at {url}/metrics; Ctrl-C stops it", err=True)
+    logger.info("headrace exporter at %s/metrics; Ctrl-C stops it", url, extra={"url": url})

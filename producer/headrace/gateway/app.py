@@ -39,15 +39,15 @@ _NEWS = frozenset({Kind.WORKER_FAILED, Kind.UNAVAILABLE, Kind.EXPIRED})
 _KINDS = {404: Kind.UNKNOWN_PATH, 405: Kind.WRONG_METHOD, 413: Kind.TOO_LARGE}
 
 
-def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
+def build(fleet: Fleet, metrics: Metrics, limits: Limits, keys: Keys | None = None) -> ASGIApp:
     """The ASGI application of one gateway.
 
     Args:
         fleet: whom it asks.
+        metrics: where it counts.
         limits: how much may be asked.
         keys: who may ask; None lets all in.
     """
-    metrics = Metrics()
 
     def refuse(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         problem = _problem(error, limits)
@@ -80,7 +80,7 @@ def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
         security=None if keys is None else [{_SCHEME: []}],
     )
     app = Litestar(
-        [apis, health.live, health.ready, health.metrics, document],
+        [apis, health.startup, health.live, health.ready, health.metrics, document],
         dependencies={
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
@@ -97,6 +97,7 @@ def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
         ),
         logging_config=None,
     )
+    metrics.know_routes(*_paths(app, apis))
     tracing = Tracing.found()
     return Meter(RequestIds(app if tracing is None else Traced(app, tracing)), metrics)
 
@@ -105,6 +106,13 @@ def build(fleet: Fleet, limits: Limits, keys: Keys | None = None) -> ASGIApp:
 async def document(request: Body) -> dict[str, Any]:
     """The OpenAPI document of all this."""
     return request.app.openapi_schema.to_schema()
+
+
+def _paths(app: Litestar, apis: Router) -> tuple[set[str], set[str]]:
+    """The routes of the APIs and those for operators, as the metrics name them."""
+    everything = {route.path_format for route in app.routes if not route.path_format.startswith("/openapi")}
+    theirs = {route.path_format for route in apis.routes}
+    return theirs, everything - theirs
 
 
 def _problem(error: Exception, limits: Limits) -> Problem:

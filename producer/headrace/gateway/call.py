@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
-from headrace_contracts import ModelSpec, Priority
+from headrace_contracts import ModelSpec, Priority, Task
 from headrace_contracts.tracing import Tracing
 from litestar.params import Parameter
 from litestar.types import Receive
 
 from headrace.embeddings import Embeddings
-from headrace.errors import ConnectionFailed, DeadlineExceeded, InputError
+from headrace.errors import ConnectionFailed, DeadlineExceeded, HeadraceError, InputError
 from headrace.gateway.body import Body
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.limits import Limits
 from headrace.gateway.metrics import Metrics
+from headrace.gateway.outcomes import OK, outcomes
 from headrace.gateway.problems import Kind, Refused
 from headrace.gateway.request_id import request_id
 from headrace.options import DEFAULT_TIMEOUT_S
@@ -41,7 +42,7 @@ class Call:
     Attributes:
         fleet: whom.
         limits: of a request.
-        metrics: where tokens are counted.
+        metrics: where texts and tokens are counted.
         receive: tells when the client has gone.
         priority: online or batch.
         timeout_s: seconds that the call may take.
@@ -63,19 +64,28 @@ class Call:
     async def embed(self, spec: ModelSpec, texts: Sequence[str], **options: Any) -> Embeddings:
         """Client.embed, strictly."""
         return await self._run(
-            spec, self.fleet.client.embed(texts, model=spec.name, strict=True, **self._common, **options)
+            spec,
+            "embed",
+            len(texts),
+            self.fleet.client.embed(texts, model=spec.name, strict=True, **self._common, **options),
         )
 
     async def embed_ids(self, spec: ModelSpec, token_ids: Sequence[Sequence[int]], **options: Any) -> Embeddings:
         """Client.embed_ids, strictly."""
         return await self._run(
-            spec, self.fleet.client.embed_ids(token_ids, model=spec.name, strict=True, **self._common, **options)
+            spec,
+            "embed",
+            len(token_ids),
+            self.fleet.client.embed_ids(token_ids, model=spec.name, strict=True, **self._common, **options),
         )
 
     async def score(self, spec: ModelSpec, query: str, documents: Sequence[str], **options: Any) -> Scores:
         """Client.score, strictly."""
         return await self._run(
-            spec, self.fleet.client.score(query, documents, model=spec.name, strict=True, **self._common, **options)
+            spec,
+            "score",
+            len(documents),
+            self.fleet.client.score(query, documents, model=spec.name, strict=True, **self._common, **options),
         )
 
     @property
@@ -89,9 +99,24 @@ class Call:
             "request_id": self.request_id,
         }
 
-    async def _run(self, spec: ModelSpec, work: Coroutine[Any, Any, Found]) -> Found:
+    async def _run(self, spec: ModelSpec, task: Task, num_texts: int, work: Coroutine[Any, Any, Found]) -> Found:
+        """Do the work, and count what became of it."""
         try:
-            result = await _while_connected(self.receive, work)
+            result = await self._explained(work)
+        except (HeadraceError, Refused) as error:
+            for outcome, count in outcomes(error, num_texts).items():
+                self.metrics.texts.labels(self.priority, task, outcome).inc(count)
+            raise
+        self.metrics.texts.labels(self.priority, task, OK).inc(num_texts)
+        self.metrics.truncated_texts.inc(len(result.truncated))
+        self.metrics.tokenise_seconds.observe(result.usage.tokenize_ms / 1000)
+        self.metrics.tokens.labels(spec.name, self.priority).inc(result.usage.tokens)
+        return result
+
+    async def _explained(self, work: Coroutine[Any, Any, Found]) -> Found:
+        """Do the work; where it failed for the state of this gateway, the error says so."""
+        try:
+            return await _while_connected(self.receive, work)
         except ConnectionFailed as error:
             if self.fleet.client.state != "closed":
                 raise
@@ -100,8 +125,6 @@ class Call:
             if self.fleet.client.is_connected:
                 raise
             raise Refused(Kind.UNAVAILABLE, str(error), retry_after_s=1) from error
-        self.metrics.tokens.labels(spec.name, self.priority).inc(result.usage.tokens)
-        return result
 
 
 async def provide_call(

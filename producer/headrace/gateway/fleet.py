@@ -1,7 +1,7 @@
 """What a gateway knows of the fleet, for a moment.
 
-Knows the client, and the list of models, which it reads again when it is some seconds old: no request adds a read of
-its own. Does not know HTTP.
+Knows the client, the workers that are heard, and the list of models, which it reads again when it is some seconds old:
+no request adds a read of its own. Does not know HTTP.
 """
 
 import asyncio
@@ -12,19 +12,32 @@ from headrace_contracts import ModelSpec, Task
 
 from headrace.client import Client
 from headrace.errors import ConnectionFailed, HeadraceError, InputError, ModelNotFound
+from headrace.survey.presences import Presences
 
 _FRESH_S = 2.0
 _READ_S = 2.0
 
 
 class Fleet:
-    """The models of a fleet, and the client to ask for them."""
+    """The models of a fleet, and the client to ask for them.
 
-    def __init__(self, client: Client) -> None:
+    Attributes:
+        client: what asks.
+        is_stopping: set once this gateway is told to stop.
+    """
+
+    def __init__(self, client: Client, presences: Presences) -> None:
         self.client = client
+        self.is_stopping = False
+        self._presences = presences
         self._specs: Sequence[ModelSpec] = ()
         self._read_at = -_FRESH_S
         self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def known(self) -> Sequence[str]:
+        """Names of the models that were read last."""
+        return [spec.name for spec in self._specs]
 
     async def specs(self) -> Sequence[ModelSpec]:
         """The models, as they were a moment ago; while the fleet cannot be asked, as they were before.
@@ -61,6 +74,18 @@ class Fleet:
         except TimeoutError:
             pass
         raise ConnectionFailed("nats-server does not answer: see whether it runs, and retry later")
+
+    async def why_not_ready(self) -> str | None:
+        """Why a request that came now would fail, or wait for nobody; None if it would be served."""
+        if self.is_stopping:
+            return "this gateway is stopping: ask another one"
+        try:
+            self._specs = specs = await self.now()
+        except ConnectionFailed as error:
+            return str(error)
+        if not specs:
+            return "no worker has published a model"
+        return self._presences.why_nobody([spec.name for spec in specs])
 
     async def choose(self, name: str | None, task: Task | None = None) -> ModelSpec:
         """The named model, or the only one that can do the task; for any task, the only one, or that embeds.

@@ -19,9 +19,11 @@ from litestar.types import ASGIApp
 from headrace.client import Client
 from headrace.errors import ConnectionFailed, PortTaken
 from headrace.gateway.app import build
+from headrace.gateway.connection import watched
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.keys import Keys
 from headrace.gateway.limits import Limits
+from headrace.gateway.metrics import Metrics
 
 # Until a connection that says nothing is closed: longer than the minute after which balancers give theirs up.
 _IDLE_MS = 75_000
@@ -76,9 +78,11 @@ async def serve(
         client = await Client.connect(
             config.nats, timeout=connect_s, access=config.access, max_call_tokens=config.limits.max_tokens
         )
-        async with client:
+        metrics = Metrics()
+        async with client, watched(client, metrics) as presences:
+            fleet = Fleet(client, presences)
             address, port = reserved.getsockname()[:2]
-            server = _server(build(Fleet(client), config.limits, config.keys), config, address, port)
+            server = _server(build(fleet, metrics, config.limits, config.keys), config, address, port)
             listening = asyncio.Event()
             server.on_startup(listening.set)
             serving = asyncio.create_task(server.serve())
@@ -88,6 +92,7 @@ async def serve(
             shown = f"[{config.host}]" if ":" in config.host else config.host
             on_ready(f"http://{shown}:{port}")
             await _first(serving, stop.wait())
+            fleet.is_stopping = True
             server.stop()  # type: ignore[no-untyped-call] # Granian's, without types
             await _wait(serving, hurry or asyncio.Event(), config.drain_s)
     # What is left was just given up with the client: time to say so.

@@ -76,8 +76,7 @@ class Roster:
         self._since_s: float | None = None
 
     def listen(self, now_s: float) -> None:
-        """From now on workers are heard. Who was there before may be gone; how fast they were stays."""
-        self._heard.clear()
+        """From now on workers are heard; who was before falls silent in time, if gone."""
         self._since_s = now_s
 
     def missing_s(self, now_s: float) -> float:

@@ -48,6 +48,16 @@ class Presences:
             raise NotHeardYet(f"workers are heard one by one as they announce themselves: all in {missing_s:.1f} s")
         return self._roster.crews(models, now_s)
 
+    def why_nobody(self, models: Collection[str]) -> str | None:
+        """Why nobody works for any of these models, as far as was heard; None where somebody does."""
+        now_s = time.monotonic()
+        crews = self._roster.crews(models, now_s)
+        if any(crews[model].members for model in models):
+            return None
+        if missing_s := self._roster.missing_s(now_s):
+            return f"no worker was heard yet: those that are there say so within {missing_s:.1f} s"
+        return f"no worker is there for {', '.join(models)}: start one, or see why it fell silent"
+
     async def all_heard(self) -> None:
         """Wait until everybody who is there has had the time to say so."""
         while missing_s := self._roster.missing_s(time.monotonic()):

@@ -38,6 +38,7 @@ class Surveyor:
         self._presences = Presences(nats, listen_s)
         self._jobs = JobsOfFleet(nats)
         self._is_lost = asyncio.Event()
+        self._names: set[str] = set()
 
     async def begin(self) -> None:
         """Listen to workers from now on."""
@@ -110,8 +111,11 @@ class Surveyor:
         return _Stored(there, queues(there.streams.values(), consumers), models.result())
 
     async def _crews(self, stored: "_Stored") -> Mapping[str, Crew]:
-        published = [spec.name for spec in stored.models or ()]
-        return self._presences.crews({*published, *(queue.model for queue in stored.queues or ())})
+        names = {spec.name for spec in stored.models or ()} | {queue.model for queue in stored.queues or ()}
+        if stored.models is None:  # not known this time: what was heard of those from before is not to be forgotten
+            names |= self._names
+        self._names = names
+        return self._presences.crews(names)
 
 
 @dataclass(frozen=True, slots=True)

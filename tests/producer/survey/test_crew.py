@@ -62,11 +62,13 @@ def test_nobody_is_missed_before_everybody_had_the_time_to_speak() -> None:
     assert roster.missing_s(13) == 0
 
 
-def test_after_a_reconnection_only_rates_are_remembered() -> None:
-    roster = Roster()
-    roster.hear("m", beat("a", 100), 1)
-    roster.listen(2)
-    assert roster.crews(["m"], 2)["m"] == Crew((), 100)
+def test_after_a_reconnection_all_have_the_time_to_speak_again() -> None:
+    roster = Roster(listen_s=3)
+    roster.listen(0)
+    roster.hear("m", beat("a", 100), 5)
+    roster.listen(10)
+    assert roster.missing_s(10) == 3
+    assert [member.worker for member in roster.crews(["m"], 10.5)["m"].members] == ["a"]
 
 
 def test_a_model_that_nobody_serves_or_asks_for_is_forgotten() -> None:
