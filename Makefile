@@ -13,6 +13,9 @@ BIN := .venv/bin
 # A constraint also pins what pip installs to build the package.
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# One process of tests a core, each with fleets of its own; eight at most, since each has torch and models in memory.
+# Files stay whole, for the sake of what their tests share, and in order, so that the long ones do not come last.
+SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-ops ops-packages check bench bench-quick bench-peers gpu-check dev lock clean
 
@@ -21,7 +24,7 @@ demo: .venv/.demo
 	@echo '(. .venv/bin/activate puts the command on your path)'
 
 test: .venv/.dev .venv/.kernels
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(SPREAD) $(ARGS)
 
 # Installs nothing. What it misses it says first, and skips the tests that need it.
 test-ops: .venv/.dev

@@ -33,9 +33,9 @@ def bfloat16() -> Engine:
 
 
 @pytest.fixture(scope="session", params=levels_here())
-def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernels:
+def kernels(request: pytest.FixtureRequest) -> Kernels:
     """The compiled kernels, of each level that can be had here."""
-    return load_kernels(request.param, tmp_path_factory)
+    return load_kernels(request.param)
 
 
 @pytest.fixture

@@ -21,10 +21,9 @@ def levels_here() -> tuple[str, ...]:
     return () if isinstance(best, processor.Unfit) else tuple(filter(knows, levels_from(best)))
 
 
-def load_kernels(level: str, temporary: pytest.TempPathFactory) -> Kernels:
-    """The kernels of a level, compiled once for all tests."""
+def load_kernels(level: str) -> Kernels:
+    """The kernels of a level, compiled once for all processes of tests, where conftest.py says."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(library.VARIABLE, str(temporary.getbasetemp() / "kernels"))
         patch.setenv(processor.VARIABLE, level)
         found = library.find()
     assert isinstance(found, Library), found

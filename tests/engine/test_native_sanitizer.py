@@ -1,7 +1,7 @@
 """The compiled kernels under sanitizers: nothing beside an array, nothing undefined, no races; and right besides.
 
-sanitized.cpp makes the calls. This file knows how it is compiled with the sources, at every level that can be had
-here, and what a sanitizer says. It does not know what is computed.
+sanitized.cpp makes the calls. This file knows how it is compiled with the sources, for levels that have all of their
+code between them, and what a sanitizer says. It does not know what is computed.
 """
 
 import functools
@@ -27,6 +27,8 @@ SANITIZERS = {"memory": "address,undefined", "threads": "thread"}
 NUM_CASES = {"memory": 8, "threads": 4}
 SEEDS = (1, 2026)
 PATIENCE_S = 300
+# All of its code is in the programs of its neighbours: attention in that of the level above, products in the one below.
+IN_OTHERS = "avx512bf16"
 # Lines are enough to read a report by, and all tiles in one function would take three times as long to compile.
 DEBUGGED = ("-O1", "-g1", "-fno-omit-frame-pointer", "-fno-inline-functions-called-once")
 
@@ -51,6 +53,18 @@ class Program:
 
 
 Programs = Mapping[tuple[str, str], Future[Program]]
+
+
+def levels() -> tuple[str, ...]:
+    """Those that have all code between them which this processor runs, best first."""
+    here = levels_here()
+    return tuple(level for level in here if level != IN_OTHERS or level == here[0])
+
+
+def wanted() -> tuple[tuple[str, str], ...]:
+    """Levels and sanitizers; who writes which rows follows from how wide vectors are, so threads want two levels."""
+    widths = {*levels()[:1], *levels()[-1:]}
+    return tuple(pair for pair in product(levels(), SANITIZERS) if pair[1] == "memory" or pair[0] in widths)
 
 
 def compile_with(*arguments: str) -> None:
@@ -93,18 +107,12 @@ def lack(sanitizer: str, folder: Path) -> str:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     """All of them, compiled two at a time from the first test on."""
     folder = tmp_path_factory.mktemp("sanitized")
-    wanted = [pair for pair in product(levels_here(), SANITIZERS) if not lack(pair[1], folder)]
+    able = [pair for pair in wanted() if not lack(pair[1], folder)]
     # Any processor runs it, and what it calls is what is to be looked at: so once will do for all.
     driver = folder / "driver.o"
     compile_with("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-c", str(DRIVER), "-o", str(driver))
     with ThreadPoolExecutor(2) as threads:
-        yield {pair: threads.submit(build, folder, driver, *pair) for pair in wanted}
-
-
-@pytest.fixture(params=levels_here())
-def level(request: pytest.FixtureRequest) -> str:
-    given: str = request.param
-    return given
+        yield {pair: threads.submit(build, folder, driver, *pair) for pair in able}
 
 
 def program_of(programs: Programs, level: str, sanitizer: str, folder: Path) -> Program:
@@ -114,7 +122,7 @@ def program_of(programs: Programs, level: str, sanitizer: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("sanitizer", SANITIZERS)
+@pytest.mark.parametrize(("level", "sanitizer"), wanted())
 def test_any_call_keeps_to_its_arrays_and_gives_what_plain_loops_give(
     programs: Programs, level: str, sanitizer: str, seed: int, tmp_path: Path
 ) -> None:
@@ -124,6 +132,7 @@ def test_any_call_keeps_to_its_arrays_and_gives_what_plain_loops_give(
     assert done.stdout == f"{18 * NUM_CASES[sanitizer]} cases agree\n"
 
 
+@pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("array", ["query", "key", "value", "out", "rows", "made", "normal", "residual"])
 def test_an_array_that_lacks_a_row_is_reported(programs: Programs, level: str, array: str, tmp_path: Path) -> None:
     program = program_of(programs, level, "memory", tmp_path)
@@ -132,11 +141,13 @@ def test_an_array_that_lacks_a_row_is_reported(programs: Programs, level: str, a
     assert "AddressSanitizer: heap-buffer-overflow" in done.stderr
 
 
+@pytest.mark.parametrize("level", levels())
 def test_the_same_call_without_a_lack_is_not(programs: Programs, level: str, tmp_path: Path) -> None:
     done = program_of(programs, level, "memory", tmp_path).run("short", "nothing")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("level", [level for level, sanitizer in wanted() if sanitizer == "threads"])
 def test_calls_that_write_the_same_rows_at_once_are_reported(programs: Programs, level: str, tmp_path: Path) -> None:
     done = program_of(programs, level, "threads", tmp_path).run("race")
     assert done.returncode != 0

@@ -97,8 +97,7 @@ async def test_a_client_that_closes_leaves_no_work(nats_server: local.Server, mi
     assert (counters.answered, counters.cancelled) == (1, 5)
 
 
-@pytest.mark.timeout(300)
-async def test_ten_thousand_calls_of_which_half_are_given_up_leave_nothing_behind(
+async def test_two_thousand_calls_of_which_half_are_given_up_leave_nothing_behind(
     nats_server: local.Server, client: Client, minilm: Engine
 ) -> None:
     dice = np.random.default_rng(3)
@@ -124,15 +123,15 @@ async def test_ten_thousand_calls_of_which_half_are_given_up_leave_nothing_behin
         await client.embed("the model is known now")
         await emptied(broker, subjects.online_stream(NAME, 0, 0))  # and so this connection has made its inbox
         subscriptions, tasks = len(client._nats._subs), len(asyncio.all_tasks())
-        await asyncio.gather(*(caller(range(first, 10_000, 64)) for first in range(64)))
+        await asyncio.gather(*(caller(range(first, 2_000, 64)) for first in range(64)))
         await emptied(broker, subjects.online_stream(NAME, 0, 0))
         await until(lambda: not worker.counters.held_tokens, "nothing is in hand")
         assert client._exchange._calls == {}
         assert len(client._nats._subs) == subscriptions
         await until(lambda: len(asyncio.all_tasks()) <= tasks, "no task is left")
         counters = worker.counters
-    assert sum(outcomes.values()) == 10_000
-    assert outcomes["answered"] >= 5_000
+    assert sum(outcomes.values()) == 2_000
+    assert outcomes["answered"] >= 1_000
     assert counters.delivered == counters.answered + counters.cancelled
     assert (counters.refused, counters.expired, counters.abandoned, counters.given_back) == (0, 0, 0, 0)
     # Half of the answers went to nobody at most: the rest was given up before the broker had it, or before it ran.
