@@ -82,6 +82,46 @@ class StreamSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketSpec:
+    """A bucket, as clients of NATS make it: key-value (ADR-8 of NATS), or an object store (ADR-20 of NATS)."""
+
+    bucket: str
+    kind: Literal["key-value", "objects"]
+    history: int = 1
+    replicas: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of its NATS stream."""
+        return f"{'KV' if self.kind == 'key-value' else 'OBJ'}_{self.bucket}"
+
+    def to_api(self) -> dict[str, object]:
+        """The configuration of its NATS stream, as the JetStream API spells it."""
+        kept: dict[str, object] = {
+            "name": self.name,
+            "storage": "file",
+            "retention": "limits",
+            "discard": "new",
+            "max_bytes": -1,
+            "num_replicas": self.replicas,
+            "allow_rollup_hdrs": True,
+        }
+        if self.kind == "objects":
+            return kept | {"subjects": [f"$O.{self.bucket}.C.>", f"$O.{self.bucket}.M.>"], "allow_direct": True}
+        of_keys = {"max_msgs_per_subject": self.history, "deny_delete": True, "allow_msg_ttl": True}
+        return kept | {"subjects": [f"$KV.{self.bucket}.>"]} | of_keys
+
+
+def buckets(*, replicas: int = 1) -> tuple[BucketSpec, ...]:
+    """Those of a fleet: models with their last changes, bulk jobs, tokenizers."""
+    return (
+        BucketSpec(bucket=MODELS_BUCKET, kind="key-value", history=5, replicas=replicas),
+        BucketSpec(bucket=JOBS_BUCKET, kind="key-value", replicas=replicas),
+        BucketSpec(bucket=TOKENIZERS_BUCKET, kind="objects", replicas=replicas),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec:
     """The consumer of a work queue that all workers of a model share."""
 

@@ -2,7 +2,8 @@
 
 Knows the JetStream API calls: create if absent, compare if present, never overwrite. Knows that a server of a cluster
 may be gone, and what it held with it: then the API says nothing. What should stand there is data in contracts,
-topology.py. What an online NATS stream may hold is set later, by gate.py.
+topology.py; mending what differs is an operator's, upkeep.py. What an online NATS stream may hold is set later, by
+gate.py.
 """
 
 import asyncio
@@ -18,14 +19,10 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from headrace_workers.config import WorkerConfig
+from headrace_workers.difference import differing
 from headrace_workers.errors import TopologyConflict
 
 logger = logging.getLogger(__name__)
-
-# Settings that decide whether work is lost, doubled or refused. The others are an operator's to tune.
-_MUST_AGREE = frozenset(
-    {"subjects", "retention", "storage", "discard", "ack_policy", "priority_groups", "priority_policy", "max_msg_size"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,22 +180,13 @@ def _unless_failed(end: _Standing | BaseException) -> _Standing:
 
 def _compare(what: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Say what differs; refuse to work with it if correctness hangs on it."""
-    differing = {
-        name: (found.get(name), value) for name, value in wanted.items() if not _agrees(name, found.get(name), value)
-    }
-    if not differing:
+    settings = differing(wanted, found)
+    if not settings:
         return
-    text = ", ".join(f"{name} is {is_!r}, this worker would set {value!r}" for name, (is_, value) in differing.items())
-    if _MUST_AGREE & differing.keys():
+    text = ", ".join(f"{each.name} is {each.found!r}, this worker would set {each.wanted!r}" for each in settings)
+    if any(each.must_agree for each in settings):
         raise TopologyConflict(
-            f"{what} stands there with other settings: {text}. Give the worker its fleet's settings, or delete it when "
-            "it is empty"
+            f"{what} stands there with other settings: {text}. Give the worker its fleet's settings, let `headrace "
+            "provision --update` change it, or delete it when it is empty"
         )
     logger.info("%s is left as it is: %s", what, text)
-
-
-def _agrees(name: str, found: object, wanted: object) -> bool:
-    if name == "max_msg_size" and isinstance(found, int) and isinstance(wanted, int) and wanted > 0:
-        return found < 0 or found >= wanted  # roomier is as good, and -1 is no limit
-    # The API leaves out what is zero, empty or false.
-    return (found or None) == (wanted or None)
