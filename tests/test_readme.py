@@ -20,7 +20,7 @@ from .guide_desk import GuideDesk
 from .producer.bulk.postgres import serving
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ["README.md", "producer/README.md", "engine/README.md"]
+GUIDES = ["README.md", "producer/README.md", "engine/README.md", "ops/access.md"]
 
 
 def examples(language: str) -> list[tuple[str, str]]:

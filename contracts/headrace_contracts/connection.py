@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _ENCRYPTED = ("tls", "wss")
 _RECONNECT_S = 0.2
+_GIVE_UP_S = 0.2
 # Between tries with credentials that the server refuses, or without the right certificates: people have to mend that.
 _MAX_RECONNECT_S = 5.0
 
@@ -40,6 +41,10 @@ class NoUrl(Unreachable):
 
 class Refused(Unreachable):
     """Raised when a nats-server answers and does not take these credentials."""
+
+
+class TlsFailed(Unreachable):
+    """Raised when a nats-server answers and no encrypted connection to it comes about."""
 
 
 class ServerTooOld(ContractError):
@@ -93,7 +98,8 @@ async def connect(
         on_error: called with each asynchronous error; must not block.
 
     Raises:
-        Unreachable: nothing answers, the URL is wrong, or TLS does not come about.
+        Unreachable: nothing answers, or the URL is wrong.
+        TlsFailed: TLS does not come about.
         Refused: the credentials are wrong.
         CredentialsError: a file of the credentials cannot be used.
         ServerTooOld: it is older than topology.MIN_SERVER.
@@ -131,7 +137,7 @@ async def connect(
                 **_options(access),
             )
     except (TimeoutError, OSError, NatsError) as error:
-        await nats.close()
+        await _give_up(nats)
         raise seeking.verdict(error) from (None if seeking.is_hopeless else error)
     found = nats.connected_server_version
     if (found.major, found.minor) < topology.MIN_SERVER:
@@ -153,6 +159,14 @@ async def close(nats: NatsClient) -> None:
     # It writes to the closed transport all the same. asyncio's own loop then raises OSError, uvloop RuntimeError.
     with contextlib.suppress(OSError, RuntimeError):
         await nats.close()
+
+
+async def _give_up(nats: NatsClient) -> None:
+    """Close what has never stood."""
+    # asyncio never says that a connection whose TLS failed is closed.
+    with contextlib.suppress(TimeoutError, OSError, RuntimeError):
+        async with asyncio.timeout(_GIVE_UP_S):
+            await nats.close()
 
 
 class _Seeking:
@@ -202,7 +216,7 @@ class _Seeking:
         """What to tell of a first search that has failed."""
         cause = next(iter(self._hopeless), None)
         if cause is not None:
-            kind = Refused if _is_refusal(cause) else Unreachable
+            kind = Refused if _is_refusal(cause) else TlsFailed
             return kind(f"nats-server at {self.shown}: {_reason(cause)}")
         return Unreachable(f"no nats-server answers at {self.shown} ({self._last or error!r})")
 

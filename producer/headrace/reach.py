@@ -41,6 +41,8 @@ async def reach(
         raise AccessDenied(str(error)) from error
     except (CredentialsError, connection.NoUrl) as error:
         raise InputError(str(error)) from error
+    except connection.TlsFailed as error:
+        raise ConnectionFailed(str(error)) from error
     except connection.Unreachable as error:
         raise ConnectionFailed(f"{error}: start one with `headrace up`, or check the URL") from error
     except connection.ServerTooOld as error:

@@ -57,6 +57,8 @@ async def connected(url: str, worker: str, access: Credentials | None = None) ->
         )
     except (connection.Refused, CredentialsError) as error:
         raise AccessRefused(str(error)) from error
+    except connection.TlsFailed as error:
+        raise ServerUnreachable(str(error)) from error
     except connection.Unreachable as error:
         raise ServerUnreachable(f"{error}: start one, or name another with --nats") from error
     except connection.ServerTooOld as error:

