@@ -28,7 +28,9 @@ from headrace.commands.models import models
 from headrace.commands.reindex import reindex
 from headrace.commands.score import score
 from headrace.commands.telling import exit_code
+from headrace.commands.top import top
 from headrace.commands.up import up
+from headrace.commands.workers import workers
 from headrace.errors import HeadraceError
 from headrace.logs import Format, Level, LogConfig
 
@@ -87,9 +89,9 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(options)
-    for command in (up, embed, score, reindex, models, gateway, exporter, demo):
+    for command in (up, embed, score, reindex, top, gateway, exporter, demo):
         app.command(help=_flowing(command))(command)
-    for name, group in (("job", job), ("dead", dead), ("access", access)):
+    for name, group in (("job", job), ("models", models), ("dead", dead), ("workers", workers), ("access", access)):
         app.add_typer(group, name=name)
     for entry in entry_points(group="headrace.commands"):
         command = entry.load()
