@@ -40,7 +40,7 @@ def test_where_nobody_works_that_is_said(fleet: str, nats_server: local.Server) 
         (("drain", "mill-1"), "there is no worker mill-1, and nothing was done: there is "),
         (("resume", "mill.1"), "there is no worker mill.1, and nothing was done"),
         (("drain", "--model", "nosuch"), "there is no worker of nosuch: there is "),
-        (("drain", "mill-1", "--wait", "-1"), "-1"),
+        (("drain", "mill-1", "--wait", "-1"), "--wait"),
     ],
 )
 def test_what_cannot_be_meant_is_said(fleet: str, arguments: tuple[str, ...], message: str) -> None:
