@@ -60,8 +60,8 @@ async def measure(ground: Ground) -> Finding:
         return Finding(part="gateway", what=_WHAT, not_run="`headrace gateway` is not there")
     with on(ground.cores.all), ground.null_fleet() as fleet:
         await fleet.warm_up(ground.short()[0][0])
-        async with gateway_process.running(fleet.url) as port:
-            return finding(await _Turns(ground, fleet, port).all())
+        async with gateway_process.running(fleet.url) as served:
+            return finding(await _Turns(ground, fleet, served.port).all())
 
 
 class _Turns:
