@@ -90,11 +90,10 @@ def read_head(head: bytes) -> tuple[int, int, bool]:
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
     if "transfer-encoding" in fields:
         raise ValueError(f"an answer in pieces, which this client does not read: {fields['transfer-encoding']}")
-    return (
-        int(first.split(" ")[1]),
-        int(fields.get("content-length", 0)),
-        fields.get("connection", "").lower() != "close",
-    )
+    protocol, status, *_ = first.split(" ")
+    # Before HTTP/1.1 a connection ended with its answer, unless the server said otherwise (RFC 9112, section 9.3).
+    said = fields.get("connection", "close" if protocol == "HTTP/1.0" else "keep-alive").lower()
+    return int(status), int(fields.get("content-length", 0)), said != "close"
 
 
 def request(path: str, body: str | None) -> bytes:
