@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Seconds that a client may take for what it sends and reads.
 _PATIENCE_S = 10
-_JSON = [("Content-Type", "application/json")]
+_JSON = ("Content-Type", "application/json")
 
 
 class Pages:
@@ -46,11 +46,12 @@ class Pages:
             page: Iterable[bytes] = self._metrics(environ, start)
             return page
         if path not in self._health:
-            start("404 Not Found", _JSON)
+            start("404 Not Found", [_JSON])
             known = ", ".join(("/metrics", *self._health))
             return [json.dumps({"error": f"there is no such page: there are {known}"}).encode()]
         reason = self._health[path]()
-        start("200 OK" if reason is None else "503 Service Unavailable", _JSON)
+        # A list of its own for each: the server adds to it how long this page is (PEP 3333).
+        start("200 OK" if reason is None else "503 Service Unavailable", [_JSON])
         found = {"status": "ok"} if reason is None else {"status": "unready", "reason": reason}
         return [json.dumps(found).encode()]
 
