@@ -110,6 +110,18 @@ def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if not name.startswith(_BROKERS)}
 
 
+def name_in(headers: Mapping[str, str], header: str) -> str | None:
+    """The name in TENANT or REQUEST, for whoever tells of a message, not of what it asks; None where it is no token.
+
+    What a stranger may write there instead has no bounds: it belongs into no log.
+    """
+    value = headers.get(header)
+    try:
+        return None if value is None else subjects.token(value, header)
+    except InvalidName:
+        return None
+
+
 def reply_to(headers: Mapping[str, str] | None) -> str:
     """The reply subject alone, so that a message whose other headers are broken can still be answered.
 

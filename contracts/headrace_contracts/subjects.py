@@ -42,7 +42,7 @@ def token(value: str, what: str) -> str:
         InvalidName: it is empty, too long, or holds a dot, blank, wildcard or non-ASCII character.
     """
     if not _TOKEN.fullmatch(value):
-        raise InvalidName(f"{what} {value!r} will not do: use 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
+        raise InvalidName(f"{what} {value[:80]!r} will not do: use 1 to 64 of A-Z, a-z, 0-9, '_' and '-'")
     return value
 
 

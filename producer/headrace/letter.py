@@ -103,7 +103,7 @@ class Letter:
     @property
     def request_id(self) -> str | None:
         """What the call was called that it is a part of, where that is known."""
-        named = self.headers.get(headers.REQUEST)
+        named = headers.name_in(self.headers, headers.REQUEST)
         return named if named is not None or self.chunk is None else self.job or self.chunk.id
 
     @property

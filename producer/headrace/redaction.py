@@ -12,13 +12,18 @@ from collections.abc import Set as AbstractSet
 HIDDEN = "[redacted]"
 
 # A mapping's key, or a word before = or :, whose value nobody should read.
-_NAMES = r"password|passwd|pwd|secret|api[-_]?keys?|access[-_]?key|auth[-_]?token|authorization|credentials|seed|jwt"
+_NAMES = (
+    r"password|passwd|pwd|passphrase|secret|(?:api|access|private)[-_]?keys?|auth[-_]?token|authorization|credentials"
+    r"|seed|jwt"
+)
 _NAMED = re.compile(rf"(?:.*[-_])?(?:{_NAMES}|token)", re.IGNORECASE)
+# A text may be long and a stranger's. What repeats in a pattern begins only where it cannot have begun before: or else
+# some kilobytes of "a-a-a-" would keep this process busy for minutes.
 _SECRETS = re.compile(
     "|".join(
         (
             # A key or creds file: all of it (NATS: ADR-25 has "BEGIN NATS USER JWT" and "BEGIN USER NKEY SEED").
-            r"-{3,}BEGIN [A-Z ]*(?:KEY|SEED|JWT)-{3,}.*?(?:-{3,}END [A-Z ]*-{3,}|\Z)",
+            r"(?<!-)-{3,}BEGIN [A-Z ]*(?:KEY|SEED|JWT)-{3}.*?(?:---END [A-Z ]*-{3,}|\Z)",
             # RFC 3986, userinfo: up to the last @ before the path, for passwords that hold one unescaped.
             r"""(?<=://)[^\s/'"<>]+(?=@)""",
             # An nkey seed: S, its kind, and 32 bytes with a checksum in base32 (github.com/nats-io/nkeys).
@@ -31,7 +36,8 @@ _SECRETS = re.compile(
             r"(?<![A-Za-z0-9])(?:sk|hf|ghp|xoxb)[-_][A-Za-z0-9_-]{16,}",
             # name=value and name: value, also as the repr of a mapping has them.
             (
-                rf"""(?i:(?P<name>\b(?:[a-z0-9]+[-_])*(?:(?:{_NAMES})["']?\s*[=:]|token["']?=)\s*(?:b?["'])?))"""
+                rf"""(?i:(?P<name>(?<![a-z0-9_-])[-_]*(?:[a-z0-9]+[-_]+)*"""
+                rf"""(?:(?:{_NAMES})["']?\s*[=:]|token["']?=)\s*(?:b?["'])?(?:(?:token|digest|apikey)\s+)?))"""
                 r"""(?!(?i:bearer|basic) |\[redacted)[^\s"',;&)}\]]+"""
             ),
         )

@@ -109,3 +109,11 @@ def test_any_headers_are_an_envelope_or_an_error(found: dict[str, str]) -> None:
 def test_a_message_that_is_published_anew_keeps_no_orders_to_the_broker() -> None:
     orders = {"Nats-Batch-Id": "b", "Nats-Expected-Stream": "S", "Nats-Msg-Id": "c1-0", "Nats-Rollup": "all"}
     assert headers.passed_on(orders | WHOLE | {"traceparent": "00-ab"}) == WHOLE | {"traceparent": "00-ab"}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [("order-7", "order-7"), (None, None), ("", None), ("a b", None), ("a-" * 9999, None)]
+)
+def test_who_tells_of_a_message_takes_names_from_it_and_nothing_else(value: str | None, name: str | None) -> None:
+    found = {} if value is None else {headers.TENANT: value}
+    assert headers.name_in(found, headers.TENANT) == name

@@ -82,6 +82,19 @@ async def test_a_message_that_cannot_be_read_is_told_by_the_name_in_its_header(
         await until(lambda: any(vars(each).get("request_id") == "order-8" for each in caplog.records), "it is told")
 
 
+async def test_what_a_stranger_writes_in_place_of_names_is_not_told(
+    nats_server: local.Server, minilm: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(minilm, brisk(nats_server.url)), connected(nats_server.url) as broker:
+        found = {headers.REPLY_TO: "hr.inbox.me.1", headers.TOKENS: "1"}
+        found |= {headers.REQUEST: "\x1b[2J" * 99, headers.TENANT: "a-" * 999}
+        await broker.jetstream().publish(subjects.online(NAME, 0, 0), b"no chunk", headers=found)
+        await until(lambda: any("dead_letter" in vars(each) for each in caplog.records), "it is told")
+    (told,) = [each for each in caplog.records if "dead_letter" in vars(each)]
+    assert (vars(told)["request_id"], vars(told)["tenant"]) == (None, None)
+    assert len(told.getMessage()) < 1000
+
+
 def test_an_error_keeps_its_name_when_it_goes_to_another_process() -> None:
     error = Overloaded(ErrorCode.OVERLOADED, "full", 1.0)
     error.request_id = "order-9"

@@ -132,7 +132,7 @@ class Answers:
                 "request_id": request_id(delivery, refused.chunk),
                 "chunk_id": refused.chunk_id,
                 "model": self._spec.name,
-                "tenant": delivery.headers.get(headers.TENANT),
+                "tenant": headers.name_in(delivery.headers, headers.TENANT),
                 "code": str(refused.code),
                 "dead_letter": refused.is_poison,
             }
@@ -182,8 +182,10 @@ class Answers:
                 try:
                     await self._jetstream.publish(reply_to, body, headers=sent)
                 except (NatsError, OSError) as error:
-                    # Running the chunk again would not make room. It stays in hand, so this worker pulls less.
-                    logger.warning("a result cannot be stored yet: %r", error)
+                    # Running the chunk again would not make room. It stays in hand, so this worker pulls less. Of many
+                    # that wait, for hours perhaps, the first one says so, once.
+                    level = logging.DEBUG if self.num_without_room else logging.WARNING
+                    logger.log(level, "a result cannot be stored yet: %r", error)
                     self.num_without_room += not is_kept
                     is_kept = True
                     with contextlib.suppress(TimeoutError):

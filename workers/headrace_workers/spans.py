@@ -19,6 +19,9 @@ from headrace_workers.work import Refused, Work, request_id
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+# Of what is a stranger's.
+_MAX_TEXT = 200
+
 
 class Spans:
     """Begins and ends the spans of one worker."""
@@ -46,7 +49,7 @@ class Spans:
         attributes: dict[str, str | int | float] = {
             "messaging.operation.name": "process",
             "messaging.operation.type": "process",
-            "messaging.destination.name": delivery.subject,
+            "messaging.destination.name": delivery.subject[:_MAX_TEXT],
             "messaging.consumer.group.name": CONSUMER,
             "messaging.message.body.size": len(delivery.body),
             "headrace.model": self._model,
@@ -55,12 +58,10 @@ class Spans:
             "headrace.deliveries": delivery.count,
             "headrace.waited_ms": delivery.age_ms,
         }
-        for name, header in (
-            ("messaging.message.id", headers.MSG_ID),
-            ("headrace.tenant", headers.TENANT),
-            ("headrace.request_id", headers.REQUEST),
-        ):
-            if (value := found.get(header)) is not None:
+        if (message_id := found.get(headers.MSG_ID)) is not None:
+            attributes["messaging.message.id"] = message_id[:_MAX_TEXT]
+        for name, header in (("headrace.tenant", headers.TENANT), ("headrace.request_id", headers.REQUEST)):
+            if (value := headers.name_in(found, header)) is not None:
                 attributes[name] = value
         span.set_attributes(attributes)
 
@@ -120,7 +121,7 @@ class Spans:
     def failed_step(self, step: "Span | None", error: Exception) -> None:
         """A step raised."""
         if step is not None:
-            self._tracing.fail(step, type(error).__name__, repr(error))
+            self._tracing.fail(step, type(error).__name__, repr(error)[:_MAX_TEXT])
             step.end()
 
     def refused(self, delivery: Delivery, refused: Refused) -> None:
@@ -130,4 +131,4 @@ class Spans:
                 named = request_id(delivery, refused.chunk) or ""
                 span.set_attributes({"headrace.chunk_id": refused.chunk_id, "headrace.request_id": named})
             span.set_attribute("headrace.dead_letter", refused.is_poison)
-            self._tracing.fail(span, str(refused.code), refused.text)
+            self._tracing.fail(span, str(refused.code), refused.text[:_MAX_TEXT])

@@ -22,7 +22,7 @@ from headrace_contracts import (
     TokenIds,
     decode_chunk,
 )
-from headrace_contracts.headers import REQUEST
+from headrace_contracts.headers import REQUEST, name_in
 from headrace_engine import RaggedBatch, pack
 from numpy.typing import NDArray
 
@@ -174,7 +174,7 @@ def expired(chunk: Chunk) -> Refused:
 
 def request_id(delivery: Delivery, chunk: Chunk | None) -> str | None:
     """What the call is called that a chunk is a part of (wire.md, section 6); None if the message does not say."""
-    named = delivery.headers.get(REQUEST)
+    named = name_in(delivery.headers, REQUEST)
     return named if named is not None or chunk is None else chunk.job or chunk.id
 
 
