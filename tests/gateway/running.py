@@ -4,9 +4,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 import httpx
 
@@ -15,10 +17,24 @@ _URL = re.compile(r"http://\S+:\d+")
 
 @dataclass(frozen=True)
 class Running:
-    """A gateway that serves."""
+    """A gateway that serves, and the lines that it logs after its first."""
 
     url: str
     process: "subprocess.Popen[str]"
+    lines: "SimpleQueue[str]" = field(default_factory=SimpleQueue)
+
+    def line_with(self, text: str) -> str:
+        """The next line that it logs with this in it."""
+        while text not in (line := self.lines.get(timeout=20)):
+            pass
+        return line
+
+    def drain(self) -> None:
+        """Take in what it logs until it ends: a full pipe would hold it up."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            sys.stderr.write(line)  # pytest shows it if the test fails
+            self.lines.put(line)
 
 
 @contextmanager
@@ -31,11 +47,17 @@ def gateway(nats: str, *flags: str, env: Mapping[str, str] | None = None) -> Ite
             first = process.stderr.readline()
             found = _URL.search(first)
             assert found is not None, first + process.stderr.read()
-            yield Running(found[0].rstrip(","), process)
+            running = Running(found[0].rstrip(","), process)
+            draining = threading.Thread(target=running.drain)
+            draining.start()
+            try:
+                yield running
+            finally:
+                process.terminate()
+                process.wait(40)
+                draining.join()
         finally:
             process.terminate()
-            process.wait(40)
-            sys.stderr.write(process.stderr.read())  # pytest shows it if the test fails
 
 
 def until_ready(url: str, status: int = 200) -> None:

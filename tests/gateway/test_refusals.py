@@ -1,6 +1,7 @@
 """What a gateway refuses, and how: each API's own words, before anything reaches the fleet."""
 
 import gzip
+import json
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -98,6 +99,25 @@ def test_a_header_that_cannot_be_read_is_a_bad_request(
     reply = http.post(path, json=PATHS[path], headers={name: value})
     assert reply.status_code == 400
     assert what in text_of(path, reply)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "status", "route"),
+    [
+        ("/v1/embeddings", {"input": "text", "model": "\x1b[2J" + 9999 * "m"}, "unknown_model", 404, "/v1/embeddings"),
+        ("/embed", {"inputs": 7}, "invalid", 422, "/embed"),
+        ("/" + 9999 * "p-", {}, "unknown_path", 404, "unmatched"),
+    ],
+)
+def test_each_refusal_is_one_short_line_of_the_log_under_the_name_of_its_request(
+    served: Running, http: httpx.Client, path: str, body: dict[str, Any], code: str, status: int, route: str
+) -> None:
+    name = f"refused-{code}"
+    assert http.post(path, json=body, headers={"X-Request-Id": name}).status_code == status
+    line = served.line_with(name)
+    told = json.loads(line)
+    assert (told["request_id"], told["code"], told["status"], told["route"]) == (name, code, status, route)
+    assert (told["level"], len(line) < 1000) == ("info", True)
 
 
 @EACH

@@ -24,7 +24,7 @@ from headrace.gateway.fleet import Fleet
 from headrace.gateway.gate import Gate
 from headrace.gateway.keys import Keys
 from headrace.gateway.limits import Limits, Slots
-from headrace.gateway.meter import Meter
+from headrace.gateway.meter import Meter, route_of
 from headrace.gateway.metrics import Metrics
 from headrace.gateway.problems import Kind, Problem, Refused, problem_of
 from headrace.gateway.request_id import RequestIds
@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 _SCHEME = "key"
 _WITH_KEYS = Components(security_schemes={_SCHEME: SecurityScheme(type="http", scheme="bearer")})
-# What operators may have to explain. What callers do wrong, and overload, come by the thousand: the metrics count them.
-_NEWS = frozenset({Kind.WORKER_FAILED, Kind.UNAVAILABLE, Kind.EXPIRED})
+# Letters of a reason in the log: it may quote what a caller sent.
+_MAX_REASON = 200
 _KINDS = {404: Kind.UNKNOWN_PATH, 405: Kind.WRONG_METHOD, 413: Kind.TOO_LARGE}
 
 
@@ -51,19 +51,15 @@ def build(fleet: Fleet, metrics: Metrics, limits: Limits, keys: Keys | None = No
 
     def refuse(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         problem = _problem(error, limits)
-        logger.log(
-            logging.INFO if problem.kind in _NEWS else logging.DEBUG,
-            "refused %s: %s: %s",
-            request.scope["path"],
-            problem.kind,
-            problem.text,
-            extra={"kind": str(problem.kind), "path": request.scope["path"]},
-        )
-        metrics.refusals.labels(str(problem.kind)).inc()
         shape = shapes.shape_of(request.scope["path"])
+        status = shape.status(problem)
+        # One bounded line each, whatever was sent: so a request id that a caller complains of is found.
+        facts = {"code": str(problem.kind), "status": status, "route": route_of(request.scope)}
+        logger.info("refused a request: %s: %s", problem.kind, problem.text[:_MAX_REASON], extra=facts)
+        metrics.refusals.labels(str(problem.kind)).inc()
         return Response(
             shape.render(problem),
-            status_code=shape.status(problem),
+            status_code=status,
             headers=shapes.headers(problem),
             media_type="application/json",
         )

@@ -34,11 +34,15 @@ class Meter:
             try:
                 await self._app(scope, receive, watched)
             finally:
-                # Litestar writes it into the scope once it has found the route.
-                route = scope.get("path_template") or _UNMATCHED
-                kind = _class_of(scope)
+                route, kind = route_of(scope), _class_of(scope)
                 self._metrics.requests.labels(route, str(status), kind).inc()
                 self._metrics.seconds.labels(route, kind).observe(time.perf_counter() - started)
+
+
+def route_of(scope: Scope) -> str:
+    """The route that a request has matched, one of few: its path may be anything."""
+    # Litestar writes it into the scope once it has found the route.
+    return scope.get("path_template") or _UNMATCHED
 
 
 def _class_of(scope: Scope) -> str:

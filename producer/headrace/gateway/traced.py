@@ -13,6 +13,9 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from headrace.gateway.request_id import request_id
 
 _TRACEPARENT = b"traceparent"
+# Names of spans are of few, and methods what clients like: https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+_MAX_PATH = 200
 
 
 class Traced:
@@ -27,12 +30,16 @@ class Traced:
         method = cast("HTTPScope", scope)["method"]  # the gateway has no WebSockets
         status = 500
         given = next((value for name, value in scope["headers"] if name == _TRACEPARENT), None)
-        told: dict[str, str] = {"http.request.method": method, "url.path": scope["path"], "url.scheme": "http"}
+        is_known = method in _METHODS
+        told: dict[str, str] = {
+            "http.request.method": method if is_known else "_OTHER",
+            "url.path": scope["path"][:_MAX_PATH],
+            "url.scheme": "http",
+        }
         if (name := request_id(scope)) is not None:
             told["headrace.request_id"] = name
-        span = self._tracing.start(
-            method, "server", told, parent=self._tracing.of(None if given is None else given.decode("latin-1"))
-        )
+        parent = self._tracing.of(None if given is None else given.decode("latin-1"))
+        span = self._tracing.start(verb := method if is_known else "HTTP", "server", told, parent=parent)
 
         async def watched(message: Message) -> None:
             nonlocal status
@@ -47,7 +54,7 @@ class Traced:
             span.set_attribute("http.response.status_code", status)
             if (route := scope.get("path_template")) is not None:  # Litestar writes it once it has found the route
                 span.set_attribute("http.route", str(route))
-                span.update_name(f"{method} {route}")
+                span.update_name(f"{verb} {route}")
             if status >= 500:
                 self._tracing.fail(span, str(status), "")
             span.end()
