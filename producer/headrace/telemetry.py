@@ -52,9 +52,9 @@ def set_up(command: str) -> None:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter  # noqa: PLC0415
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # also of parts that do not fit together
         raise InputError(
-            f"traces are asked for by OTEL_… in the environment, and {error.name} is not installed: "
+            f"traces are asked for by OTEL_… in the environment, and OpenTelemetry is not installed, or not whole ({error}): "
             "pip install 'headrace[otel]', or set OTEL_TRACES_EXPORTER=none"
         ) from error
     told = {"service.version": metadata.version("headrace")}

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 from headrace import Client, local
+from headrace_contracts.address import Address
 from headrace_engine import Engine
-from headrace_workers.address import Address
 from headrace_workers.health import Limits
 from headrace_workers.monitor import monitored
 from headrace_workers.pulse import Pulse

@@ -10,9 +10,8 @@ import socket
 from dataclasses import dataclass, field
 
 from headrace_contracts import subjects
+from headrace_contracts.address import Address
 from headrace_contracts.credentials import Credentials
-
-from headrace_workers.address import Address
 
 _TAG = re.compile(r"[^\s,]+")
 
@@ -120,7 +119,7 @@ class WorkerConfig:
         Raises:
             ValueError: it is spelt otherwise.
         """
-        return Address.read(text) if text else None
+        return Address.read(text, "monitor") if text else None
 
     @classmethod
     def read_placement(cls, text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import signal
 from typing import Annotated
 
 import typer
+from headrace_contracts.address import Address
 
 from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.errors import InputError
@@ -38,13 +39,17 @@ def exporter(
 ) -> None:
     """Serve what no single worker knows to Prometheus: queues in tokens and seconds, workers, jobs, the broker."""
     try:
-        from headrace.exporter.address import Address  # noqa: PLC0415 - an extra: the command must be there without it
+        # An extra: the command must be there without it.
         from headrace.exporter.serve import ExporterConfig, serve  # noqa: PLC0415
     except ModuleNotFoundError as error:
         name = (error.name or str(error)).partition(".")[0]
         raise InputError(f"{name} is not installed: pip install 'headrace[exporter]'") from error
+    try:
+        address = Address.read(listen, "--listen")
+    except ValueError as error:
+        raise InputError(str(error)) from error
     config = ExporterConfig(
-        nats=nats, access=access, listen=Address.parse(listen), every_s=every, monitors=monitor_urls(nats_monitor)
+        nats=nats, access=access, listen=address, every_s=every, monitors=monitor_urls(nats_monitor)
     )
 
     async def run() -> None:

@@ -36,6 +36,8 @@ class Metrics(Collector):
         self._began_s = time.monotonic()
         self._latest: tuple[Survey, float] | None = None
         self.registry = CollectorRegistry()
+        # Before the errors, which are counted before a survey is told: no page has a survey without its errors.
+        self.registry.register(self)
         self._errors = Counter(
             "headrace_exporter_survey_errors",
             "Surveys in which a part could not be read, or not whole.",
@@ -45,7 +47,6 @@ class Metrics(Collector):
         for part in _MAY_FAIL:
             self._errors.labels(part)
         ProcessCollector(registry=self.registry)
-        self.registry.register(self)
 
     def tell(self, survey: Survey) -> None:
         """Tell this one from now on."""

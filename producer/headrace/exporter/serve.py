@@ -7,19 +7,21 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
+from headrace_contracts.address import Address
 from headrace_contracts.connection import Link
 from headrace_contracts.credentials import Credentials
+from headrace_contracts.page_server import serving
+from headrace_contracts.pages import Check, Pages
 from nats.aio.client import Client as NatsClient
+from prometheus_client import make_wsgi_app
 
-from headrace.errors import AccessDenied, ConnectionFailed, InputError
-from headrace.exporter.address import Address
+from headrace.errors import AccessDenied, ConnectionFailed, InputError, PortTaken
 from headrace.exporter.metrics import Metrics
-from headrace.exporter.pages import Pages, serving
 from headrace.reach import reached
 from headrace.survey import surveying, without_broker
 
@@ -66,12 +68,12 @@ async def serve(config: ExporterConfig, stop: asyncio.Event, on_ready: Callable[
         PortTaken: it cannot listen there.
     """
     metrics = Metrics(config.every_s)
-    health = {
+    checks: dict[str, Check] = {
         "/health/live": metrics.why_not_alive,
         "/health/ready": metrics.why_not_ready,
     }
-    with serving(Pages(metrics.registry, health), config.listen) as url:
-        on_ready(url)
+    with _listening(Pages(make_wsgi_app(metrics.registry), checks), config.listen) as at:
+        on_ready(f"http://{at if at.host else f'0.0.0.0:{at.port}'}")  # how all addresses are written
         surveying_ = asyncio.create_task(_survey(config, metrics))
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((surveying_, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -80,6 +82,19 @@ async def serve(config: ExporterConfig, stop: asyncio.Event, on_ready: Callable[
         await asyncio.wait((surveying_, stopping))
         if not surveying_.cancelled():
             surveying_.result()
+
+
+@contextmanager
+def _listening(pages: Pages, address: Address) -> Iterator[Address]:
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(serving(pages, address))
+        except OSError as error:
+            raise PortTaken(
+                f"cannot listen on {address}: {error.strerror or error}; choose another --listen, port 0 takes a free "
+                "one"
+            ) from error
+        yield found
 
 
 async def _survey(config: ExporterConfig, metrics: Metrics) -> NoReturn:

@@ -42,4 +42,6 @@ class Parts:
             self.missing[part] = f"no answer within {limit_s:g} s"
         except (NatsError, OSError, HeadraceError) as error:
             self.missing[part] = str(error) or repr(error)
+        except (LookupError, TypeError, ValueError) as error:  # as of a server of another version
+            self.missing[part] = f"the answer cannot be read: {error!r}"
         return None

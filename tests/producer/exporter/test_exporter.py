@@ -15,9 +15,9 @@ import httpx
 import pytest
 from headrace import local
 from headrace.errors import InputError
-from headrace.exporter.address import Address
 from headrace.exporter.serve import ExporterConfig, serve
 from headrace_contracts import Presence, encode_presence, subjects, topology
+from headrace_contracts.address import Address
 from headrace_contracts.api import api
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -150,7 +150,7 @@ def test_told_to_stop_it_ends(number: signal.Signals) -> None:
     ("flags", "code", "what"),
     [
         (("--nats", "http://host"), 2, "is no URL of a nats-server"),
-        (("--listen", "nonsense"), 2, "'nonsense' is no address: write HOST:PORT"),
+        (("--listen", "nonsense"), 2, "--listen is 'nonsense': write HOST:PORT"),
         (("--listen", "203.0.113.1:1"), 1, "cannot listen on 203.0.113.1:1"),
         (("--nats-monitor", "nats:8222"), 2, "write http://host:8222"),
     ],
