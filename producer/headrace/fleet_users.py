@@ -7,7 +7,8 @@ nats-server) and one access file a user, which holds its secret and is written o
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,10 +18,12 @@ from headrace_contracts.access import ROLES, Role, Scope, permissions
 from headrace_contracts.credentials import Credentials
 from headrace_contracts.nkey import new_seed, public_key
 
+from headrace.bulk.file_lock import locked
 from headrace.errors import InputError
 
 _RECORD = "users.json"
 _AUTHORIZATION = "authorization.conf"
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class User:
 
 
 class FleetUsers:
-    """A folder of them.
+    """A folder of them. Take them from `changing` to change them, so that of two who do neither undoes the other.
 
     Attributes:
         folder: which.
@@ -71,12 +74,32 @@ class FleetUsers:
             InputError: the record cannot be read.
         """
         self.folder = folder
+        # Of new users: the secret, and their access file.
+        self._made: dict[str, tuple[str, str]] = {}
+        self._gone: set[str] = set()
         path = folder / _RECORD
         try:
             found = json.loads(path.read_bytes()) if path.exists() else []
             self.users = {each["name"]: User.of(each) for each in found}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} cannot be read ({error!r}): it is written by headrace access alone") from error
+
+    @classmethod
+    @contextmanager
+    def changing(cls, folder: Path) -> "Iterator[Self]":
+        """Those of a folder, for one process at a time; what was changed is saved at the end, unless it raises.
+
+        Raises:
+            HeadraceError: the folder cannot be read or written.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be made: {error.strerror}") from error
+        with locked(folder / _LOCK):
+            found = cls(folder)
+            yield found
+            found.save()
 
     @property
     def authorization(self) -> Path:
@@ -102,22 +125,19 @@ class FleetUsers:
         Raises:
             InputError: name, role or scope will not do, or the access file that is there cannot be used.
         """
-        if role not in ROLES:
-            raise InputError(f"role {role!r} of user {name!r} is none: there are {', '.join(ROLES)}")
+        known = checked(name, role, scope)
+        path = self.access_file(name)
+        is_new = not path.exists() or name in self._gone
         try:
-            subjects.token(name, "user")
-            permissions(role, name, scope)
-            path = self.access_file(name)
-            is_new = not path.exists()
-            seed = new_seed() if is_new else Credentials.read(path).seed
-        except (InvalidName, CredentialsError) as error:
+            seed = self._made[name][0] if name in self._made else new_seed() if is_new else Credentials.read(path).seed
+        except CredentialsError as error:
             raise InputError(str(error)) from error
         if seed is None:
-            raise InputError(f"{self.access_file(name)} has no nkey: move it away to have user {name!r} made anew")
-        self.users[name] = User(name=name, role=role, scope=scope, nkey=public_key(seed))
-        self.folder.mkdir(parents=True, exist_ok=True)
+            raise InputError(f"{path} has no nkey: move it away to have user {name!r} made anew")
+        self.users[name] = User(name=name, role=known, scope=scope, nkey=public_key(seed))
         if is_new:
-            _write(path, _access_text(name, role, seed, ca), 0o600)
+            self._made[name] = seed, _access_text(name, role, seed, ca)
+        self._gone.discard(name)
         return is_new
 
     def remove(self, name: str) -> None:
@@ -127,17 +147,47 @@ class FleetUsers:
             InputError: there is none.
         """
         if self.users.pop(name, None) is None:
-            raise InputError(f"there is no user {name!r} in {self.folder}: there are {', '.join(sorted(self.users))}")
-        self.access_file(name).unlink(missing_ok=True)
+            raise InputError(
+                f"there is no user {name!r} in {self.folder}: there are {', '.join(sorted(self.users)) or 'none'}"
+            )
+        self._made.pop(name, None)
+        self._gone.add(name)
 
     def save(self) -> None:
-        """Write the record and what nats-server is told."""
+        """Write the access files, what nats-server is told, and the record, in this order.
+
+        Wherever it is interrupted, the same command does the rest: until the record says so, nothing has changed.
+
+        Raises:
+            InputError: one of them cannot be written.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, (_, text) in self._made.items():
+            _write(self.access_file(name), text, 0o600)
+        _write(self.authorization, authorization(self._sorted()), 0o644)
         users = [asdict(user) for user in self._sorted()]
         _write(self.folder / _RECORD, json.dumps(users, indent=2) + "\n", 0o644)
-        _write(self.authorization, authorization(self._sorted()), 0o644)
+        for name in self._gone:
+            self.access_file(name).unlink(missing_ok=True)
 
     def _sorted(self) -> list[User]:
         return [self.users[name] for name in sorted(self.users)]
+
+
+def checked(name: str, role: str, scope: Scope) -> Role:
+    """The role, if a user of that name and scope may have it.
+
+    Raises:
+        InputError: name, role or scope will not do.
+    """
+    known = next((each for each in ROLES if each == role), None)
+    if known is None:
+        raise InputError(f"role {role!r} of user {name!r} is none: there are {', '.join(ROLES)}")
+    try:
+        permissions(known, subjects.token(name, "user"), scope)
+    except InvalidName as error:
+        raise InputError(str(error)) from error
+    return known
 
 
 def authorization(users: Iterable[User]) -> str:
@@ -150,7 +200,7 @@ def authorization(users: Iterable[User]) -> str:
 
 
 def _access_text(name: str, role: str, seed: str, ca: Path | None) -> str:
-    tls = "" if ca is None else f"\n[tls]\nca = {json.dumps(str(ca.absolute()))}\n"
+    tls = "" if ca is None else f"\n[tls]\nca = {json.dumps(str(ca.absolute()), ensure_ascii=False)}\n"
     return f'# Whoever has this file is user {name}.\nname = "{name}"\nrole = "{role}"\nnkey = "{seed}"\n{tls}'
 
 
@@ -160,7 +210,10 @@ def _write(path: Path, text: str, mode: int) -> None:
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)

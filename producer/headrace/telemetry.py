@@ -54,8 +54,8 @@ def set_up(command: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter  # noqa: PLC0415
     except ImportError as error:  # also of parts that do not fit together
         raise InputError(
-            f"traces are asked for by OTEL_… in the environment, and OpenTelemetry is not installed, or not whole ({error}): "
-            "pip install 'headrace[otel]', or set OTEL_TRACES_EXPORTER=none"
+            f"traces are asked for by OTEL_… in the environment, and OpenTelemetry is not installed, or not whole "
+            f"({error}): pip install 'headrace[otel]', or set OTEL_TRACES_EXPORTER=none"
         ) from error
     told = {"service.version": metadata.version("headrace")}
     if not os.environ.get("OTEL_SERVICE_NAME"):

@@ -11,7 +11,7 @@ from headrace_contracts import InvalidName
 from headrace_contracts.access import OF_A_MODEL, ROLES, Scope, permissions
 
 from headrace.errors import InputError
-from headrace.fleet_users import FleetUsers
+from headrace.fleet_users import FleetUsers, checked
 
 access = typer.Typer(help="Users of a fleet with access control: make, show, remove.", no_args_is_help=True)
 
@@ -47,16 +47,17 @@ def new(
     In DIR are then authorization.conf, to be included in nats-server's configuration, and NAME.toml for each user, to
     be given to it alone: --access NAME.toml.
     """
-    found = FleetUsers(out)
     scope = _scope(model, shards, queues, may_provision=may_provision)
-    said = []
-    for each in users:
-        role, colon, name = each.partition(":")
+    wanted = [each.partition(":") for each in users]
+    for role, colon, name in wanted:
         if not colon:
-            raise InputError(f"{each!r} is no ROLE:NAME, such as query:search")
-        is_new = found.add(name, role, scope, ca)
-        said.append(f"{'made' if is_new else 'changed'} {name}: {role}, {found.access_file(name)}")
-    found.save()
+            raise InputError(f"{role!r} is no ROLE:NAME, such as query:search")
+        checked(name, role, scope)
+    said = []
+    with FleetUsers.changing(out) as found:
+        for role, _, name in wanted:
+            is_new = found.add(name, role, scope, ca)
+            said.append(f"{'made' if is_new else 'changed'} {name}: {role}, {found.access_file(name)}")
     typer.echo("\n".join(said))
     typer.echo(f"nats-server needs {found.authorization}, and a reload: nats-server --signal reload", err=True)
 
@@ -72,9 +73,9 @@ def list_users(out: Folder = Path("access")) -> None:
 @access.command()
 def rm(name: Annotated[str, typer.Argument(help="Of the user.")], out: Folder = Path("access")) -> None:
     """Remove a user: once nats-server has reloaded, it is let in no more and its connections end."""
-    found = FleetUsers(out)
-    found.remove(name)
-    found.save()
+    FleetUsers(out).remove(name)  # refuses one that is not there before anything is made
+    with FleetUsers.changing(out) as found:
+        found.remove(name)
     typer.echo(f"removed {name}; nats-server needs a reload: nats-server --signal reload")
 
 
