@@ -13,6 +13,7 @@ from headrace import Client, local
 from headrace_contracts import Envelope, subjects
 from headrace_contracts.control import Status, Verb, decode_status, encode_request
 from headrace_engine import Engine
+from headrace_workers.errors import DeviceFailed
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import NoRespondersError
@@ -137,6 +138,24 @@ async def test_a_worker_that_ends_takes_no_work_again_and_then_is_gone(
     await worker.serving
     with pytest.raises(NoRespondersError):
         await told(nats, "status")
+
+
+async def test_who_waits_for_a_drain_is_told_also_by_a_worker_that_fails_meanwhile(
+    worker: Running, nats: NatsClient, nats_server: local.Server
+) -> None:
+    engine = worker.worker.lane.engine
+    assert isinstance(engine, WatchedEngine)
+    async with await Client.connect(nats_server.url) as client:
+        asked = asyncio.create_task(client.embed("carry water to the wheel"))
+        await until(lambda: engine.steps != [], "it is at work")
+        waiting = asyncio.create_task(status(nats, "drain", encode_request(10_000)))
+        await until(lambda: worker.worker.state == "draining", "it drains")
+        engine.is_sick = True
+        engine.release()
+        assert (await waiting).totals.failed_steps == 1
+        with pytest.raises(DeviceFailed):
+            await worker.serving
+        asked.cancel()
 
 
 async def test_a_drain_waits_for_room_for_results_and_says_so(worker: Running, nats: NatsClient) -> None:

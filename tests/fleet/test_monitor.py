@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from headrace import Client, local
 from headrace_contracts.address import Address
 from headrace_engine import Engine
 from headrace_workers.health import Limits
 from headrace_workers.monitor import monitored
 from headrace_workers.pulse import Pulse
+from headrace_workers.worker import Worker
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -166,6 +168,22 @@ async def test_a_sick_device_makes_an_idle_worker_unready_and_says_why(
         assert await watch.health("live") == "ok", "a restart is for who looks at readiness to decide"
         engine.is_sick = False
         await watch.until("ready", "^ok$")
+
+
+async def test_a_sign_that_cannot_be_taken_ends_no_other(
+    nats_server: local.Server, minilm: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: object) -> None:
+        raise RuntimeError("no reading")
+
+    async with watched(WatchedEngine(minilm), nats_server.url, turn_s=1.0) as watch:
+        await watch.until("ready", "^ok$")
+        with monkeypatch.context() as patched:
+            patched.setattr(Worker, "reading", fails)
+            await until(lambda: "a sign of life cannot be taken" in caplog.text, "it is told")
+        seen_s = watch.pulse.vitals().turned_s
+        await until(lambda: watch.pulse.vitals().turned_s > seen_s, "the loop is seen to turn all the same")
+        assert await watch.health("ready") == "ok"
 
 
 async def test_a_nats_server_that_stands_still_makes_a_worker_unready_though_its_connection_stands(

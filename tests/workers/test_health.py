@@ -49,6 +49,7 @@ def test_what_only_a_restart_mends_makes_it_neither_live_nor_ready(signs: dict[s
         ({"ran_s": None}, "no forward pass has succeeded yet"),
         ({"ran_s": None, "failure": "RuntimeError('x')"}, "no forward pass has succeeded yet: RuntimeError('x')"),
         ({"ran_s": NOW - 31}, "no forward pass has succeeded for 31 s"),
+        ({"ran_s": NOW - 81, "took_s": 40.0}, "no forward pass has succeeded for 81 s"),
         (
             {"num_failed": 3, "failure": "RuntimeError('x')"},
             "the last 3 forward passes failed: RuntimeError('x')",
@@ -67,6 +68,7 @@ def test_what_may_pass_makes_it_unready_but_not_dead(signs: dict[str, Any], reas
         {"busy_since_s": NOW - 120},
         {"heard_s": NOW - 10},
         {"ran_s": NOW - 30},
+        {"ran_s": NOW - 80, "took_s": 40.0},
         {"num_failed": 2, "failure": "a chunk that fails its step fails that of one half, too"},
     ],
 )

@@ -55,6 +55,7 @@ class Control:
         self._version = metadata.version("headrace")
         self._began_s = time.monotonic()
         self._waiting: set[asyncio.Task[None]] = set()
+        self._is_closing = asyncio.Event()
         spec = worker.spec
         self._service = Service(
             worker.broker.nats,
@@ -81,8 +82,10 @@ class Control:
 
     async def close(self) -> None:
         """Be there no longer: whoever asks from now on hears of the broker at once that nobody is."""
-        for task in self._waiting:
-            task.cancel()
+        # Who waits for a drain is told how it ended, and not left to a timeout.
+        self._is_closing.set()
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=_CLOSE_S)
         # Without a connection there is nobody to tell.
         with contextlib.suppress(NatsError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
@@ -112,9 +115,12 @@ class Control:
         await self._answer(request)
 
     async def _answer_when_drained(self, request: Request, wait_s: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._worker.drained()
+        ends = [asyncio.ensure_future(each) for each in (self._worker.drained(), self._is_closing.wait())]
+        try:
+            await asyncio.wait(ends, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
         with contextlib.suppress(NatsError, OSError):  # whoever asked is gone with the connection, or asks again
             await self._answer(request)
 

@@ -70,6 +70,7 @@ class Counters:
         failed_in_a_row: how many of them, since one ran to the end.
         failure: what the last of them raised.
         ran_s: when a step last ran to the end, by the monotonic clock; None before the first.
+        took_s: how long it took.
         tokens: tokens of steps that ran to the end.
         held_tokens: tokens pulled and not yet answered.
         max_held_tokens: the most that ever were.
@@ -93,6 +94,7 @@ class Counters:
     failed_in_a_row: int = 0
     failure: str = ""
     ran_s: float | None = None
+    took_s: float = 0.0
     tokens: int = 0
     held_tokens: int = 0
     max_held_tokens: int = 0
@@ -156,7 +158,7 @@ class Counters:
         self.steps += 1
         self.tokens += step.num_tokens
         self.failed_in_a_row = 0
-        self.ran_s = monotonic()
+        self.ran_s, self.took_s = monotonic(), run_ms / 1000
         self.step_tokens.observe(step.num_tokens)
         self.step_sequences.observe(step.num_sequences)
         self.step_fill.observe(step.fill)

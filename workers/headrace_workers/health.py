@@ -25,7 +25,7 @@ class Limits:
     Attributes:
         turn_s: since the event loop turned last.
         step_s: that the device may have one and the same step.
-        forward_s: since a forward pass succeeded last.
+        forward_s: since a forward pass succeeded last; twice as long as a step takes, where that is more.
         broker_s: since nats-server answered last.
         look_every_s: how often the loop turns at least, and what is in hand is read.
         ask_every_s: how often nats-server is asked.
@@ -51,6 +51,7 @@ class Vitals:
         is_connected: whether the connection to nats-server stands.
         heard_s: when nats-server answered last; None before.
         ran_s: when a forward pass succeeded last; None before.
+        took_s: how long the last step took.
         num_failed: forward passes that failed since.
         failure: what the last of them raised.
         busy_since_s: since when the device has had what it has had longest; None while it has nothing.
@@ -61,6 +62,7 @@ class Vitals:
     is_connected: bool = False
     heard_s: float | None = None
     ran_s: float | None = None
+    took_s: float = 0.0
     num_failed: int = 0
     failure: str = ""
     busy_since_s: float | None = None
@@ -108,6 +110,7 @@ def _not_run(vitals: Vitals, limits: Limits, now_s: float) -> str | None:
         return f"the last {vitals.num_failed} forward passes failed: {vitals.failure}"
     if vitals.ran_s is None:
         return f"no forward pass has succeeded yet{f': {vitals.failure}' if vitals.failure else ''}"
-    if (idle_s := now_s - vitals.ran_s) > limits.forward_s:
+    # A worker whose steps take long is no sicker for it: until step_s it is their owner's choice.
+    if (idle_s := now_s - vitals.ran_s) > max(limits.forward_s, 2 * vitals.took_s):
         return f"no forward pass has succeeded for {idle_s:.0f} s"
     return None

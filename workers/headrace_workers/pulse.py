@@ -8,12 +8,15 @@ that changes its size is handed out.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from headrace_workers.health import Limits, Vitals
 from headrace_workers.reading import Reading
 from headrace_workers.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 
 class Pulse:
@@ -62,6 +65,7 @@ class Pulse:
             is_connected=worker.broker.link.up.is_set(),
             heard_s=self._heard_s,
             ran_s=max((at for at in (counters.ran_s, self._probed_s) if at is not None), default=None),
+            took_s=counters.took_s,
             num_failed=counters.failed_in_a_row or self._num_failed,
             failure=counters.failure if counters.failed_in_a_row else self._failure,
             busy_since_s=worker.lane.busy_since_s,
@@ -100,5 +104,9 @@ class Pulse:
 async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
     """Do it now and, for ever, so many seconds after each end."""
     while True:
-        await act()
+        try:
+            await act()
+        except Exception:
+            # A worker that works is not to be restarted for it.
+            logger.exception("This is a bug: a sign of life cannot be taken")
         await asyncio.sleep(seconds)

@@ -122,7 +122,6 @@ class Spans:
         """A step raised."""
         if step is not None:
             self._tracing.fail(step, type(error).__name__, repr(error)[:_MAX_TEXT])
-            step.end()
 
     def refused(self, delivery: Delivery, refused: Refused) -> None:
         """It is answered with an error."""

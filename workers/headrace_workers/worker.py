@@ -372,8 +372,9 @@ class Worker:
                 self._spans.failed_step(step.span, error)
             await self._on_failed_step(step.works, error)
             return
-        if step.span is not None:
-            step.span.end()
+        finally:  # also of a step whose rows nobody waits for any more
+            if step.span is not None:
+                step.span.end()
         self.counters.run(step, result.run_ms)
         self._announcer.rate.finish(step.num_tokens, tells=step.tells, now_s=time.monotonic())
         first = 0
