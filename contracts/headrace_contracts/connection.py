@@ -29,6 +29,10 @@ _RECONNECT_S = 0.2
 _GIVE_UP_S = 0.2
 # Between tries with credentials that the server refuses, or without the right certificates: people have to mend that.
 _MAX_RECONNECT_S = 5.0
+_SILENT = (
+    "what is there takes the connection and says nothing: it stands still, or its tls {} has handshake_first, which "
+    "the access file must then have under [tls], too"
+)
 
 
 class Unreachable(ContractError):
@@ -104,7 +108,7 @@ async def connect(
         CredentialsError: a file of the credentials cannot be used.
         ServerTooOld: it is older than topology.MIN_SERVER.
     """
-    servers = [_checked(part.strip()) for part in url.split(",")]
+    servers = servers_of(url)
     link = Link()
     demands_tls = any(urlsplit(server).scheme in _ENCRYPTED for server in servers)
     seen: set[str] = set()
@@ -149,6 +153,18 @@ async def connect(
     return nats, link
 
 
+def servers_of(url: str) -> list[str]:
+    """The URL of each server, with the scheme that may be left out.
+
+    Args:
+        url: one, or several of one cluster with commas between.
+
+    Raises:
+        NoUrl: one of them is none.
+    """
+    return [_checked(part.strip()) for part in url.split(",")]
+
+
 def inbox_of(client: str, access: Credentials | None) -> str:
     """Prefix of all inboxes of a client: under access control it lies under that of the user."""
     return subjects.inbox(client, None if access is None else access.name)
@@ -172,7 +188,7 @@ async def _give_up(nats: NatsClient) -> None:
 class _Seeking:
     """The search for a server: the first one ends where no server will do, a later one goes on, in longer pauses."""
 
-    def __init__(self, nats: NatsClient, servers: list[str], on_error: Callable[[Exception], None]) -> None:
+    def __init__(self, nats: Patient, servers: list[str], on_error: Callable[[Exception], None]) -> None:
         self.shown = ",".join(map(_without_credentials, servers))
         self._nats = nats
         self._num_servers = len(servers)
@@ -218,7 +234,8 @@ class _Seeking:
         if cause is not None:
             kind = Refused if _is_refusal(cause) else TlsFailed
             return kind(f"nats-server at {self.shown}: {_reason(cause)}")
-        return Unreachable(f"no nats-server answers at {self.shown} ({self._last or error!r})")
+        why = _SILENT if self._nats.is_silent else repr(self._last or error)
+        return Unreachable(f"no nats-server answers at {self.shown} ({why})")
 
 
 def _options(access: Credentials | None) -> dict[str, Any]:

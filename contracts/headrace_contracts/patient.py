@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from nats.aio.client import Client as NatsClient
+from nats.aio.client import Srv
 from nats.aio.msg import Msg
 from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
@@ -30,7 +31,8 @@ class Patient(NatsClient):
     And who is cancelled in it is cancelled. nats-py waits for answers by asyncio.wait_for, which before Python 3.12
     returns one that has just come and keeps the cancelling to itself, and while it waits for its buffer to empty it
     takes no notice of it at all. Then a task goes on that was told to end, or past its timeout, and whoever waits for
-    its end waits for ever.
+    its end waits for ever. The same goes for the search for a server: one that just refuses a connection is as good an
+    answer, and the search would go on.
 
     A request that the user may not make raises NotAllowed at once, where nats-py waits for an answer that will never
     come; the same goes for all requests where the user may not have the inbox.
@@ -39,6 +41,9 @@ class Patient(NatsClient):
     close for good.
 
     And where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
+
+    Attributes:
+        is_silent: whether what took the last connection had not said in time what a nats-server says first.
     """
 
     def __init__(self, access: Credentials | None, on_violation: Callable[[NotAllowed], None], *, tls: bool) -> None:
@@ -46,6 +51,7 @@ class Patient(NatsClient):
         self._access = access
         self._on_violation = on_violation
         self._must_encrypt = tls
+        self.is_silent = False
         self._asked: WeakKeyDictionary[asyncio.Future[Msg], str] = WeakKeyDictionary()
 
     async def _process_pong(self) -> None:
@@ -73,6 +79,18 @@ class Patient(NatsClient):
             if asked is not None:
                 self._asked[asked] = subject
         await super().publish(subject, payload, reply, headers)
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        with _heeding_cancellation():
+            await super()._connect_to_server(s)
+
+    async def _process_connect_init(self) -> None:
+        with _heeding_cancellation():
+            try:
+                await super()._process_connect_init()
+            except (TimeoutError, asyncio.CancelledError):
+                self.is_silent = not self._server_info
+                raise
 
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         with _heeding_cancellation():
@@ -134,9 +152,11 @@ class Unreadable(NatsError):
 
 @contextlib.contextmanager
 def _heeding_cancellation() -> Iterator[None]:
-    """Raise CancelledError at the end, should the task have been cancelled in here and nobody have raised it."""
+    """Raise CancelledError at the end, should the task have been cancelled in here, whatever else came of it."""
     task = asyncio.current_task()
     num_before = 0 if task is None else task.cancelling()
-    yield
-    if task is not None and task.cancelling() > num_before:
-        raise asyncio.CancelledError
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > num_before:
+            raise asyncio.CancelledError

@@ -12,6 +12,7 @@ from headrace_contracts.connection import Link
 from headrace_contracts.credentials import Credentials
 from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
+from nats.js.errors import ServiceUnavailableError
 
 from headrace.errors import AccessDenied, ConnectionFailed, InputError
 
@@ -67,6 +68,18 @@ async def reached(
         await connection.close(nats)
 
 
+def check_url(url: str) -> None:
+    """See that a URL, or several with commas between, may be one of a nats-server.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        connection.servers_of(url)
+    except connection.NoUrl as error:
+        raise InputError(str(error)) from error
+
+
 def read_access(access: Credentials | str | Path | None) -> Credentials | None:
     """The credentials, or those of an access file.
 
@@ -85,4 +98,8 @@ def failure(doing: str, error: Exception) -> ConnectionFailed:
     """What a request to nats-server that has failed comes to; `doing` tells what it was for."""
     if isinstance(error, NotAllowed):
         return AccessDenied(str(error))
+    if isinstance(error, ServiceUnavailableError) and error.err_code is None:  # nobody hears JetStream's subjects
+        return ConnectionFailed(
+            f"{doing}: this nats-server runs without JetStream: start it with -js, or jetstream {{}}"
+        )
     return ConnectionFailed(f"{doing}: {error}")

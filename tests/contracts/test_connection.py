@@ -9,6 +9,7 @@ import pytest
 import uvloop
 from headrace import local
 from headrace_contracts.connection import Unreachable, close, connect
+from nats.aio.transport import TcpTransport
 from nats.errors import FlushTimeoutError
 
 from ..waiting import until
@@ -27,6 +28,30 @@ async def test_what_is_no_url_of_a_server_is_refused_with_an_example(url: str) -
 async def test_a_server_that_does_not_answer_is_named_with_the_reason() -> None:
     with pytest.raises(Unreachable, match=r"at nats://127\.0\.0\.1:1 \(ConnectionRefusedError"):
         await attempt("nats://127.0.0.1:1")
+
+
+async def test_what_takes_the_connection_and_says_nothing_is_told_apart() -> None:
+    async with await asyncio.start_server(_say_nothing, "127.0.0.1") as mute:
+        port = mute.sockets[0].getsockname()[1]
+        with pytest.raises(Unreachable, match=r"says nothing: it stands still, or its tls \{\} has handshake_first"):
+            await attempt(f"nats://127.0.0.1:{port}")
+
+
+async def _say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def test_who_is_cancelled_while_a_connection_is_refused_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching = asyncio.create_task(connect("nats://127.0.0.1:1", name="test", inbox="hr.inbox.test", timeout_s=60))
+
+    async def refuse(*_: object, **__: object) -> None:
+        searching.cancel()  # in the very moment in which the answer comes
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(TcpTransport, "connect", refuse)
+    await asyncio.wait((searching,))
+    assert searching.cancelled()
 
 
 async def test_wrong_credentials_are_told_apart_and_not_repeated() -> None:

@@ -22,7 +22,7 @@ from prometheus_client import make_wsgi_app
 
 from headrace.errors import AccessDenied, ConnectionFailed, InputError, PortTaken
 from headrace.exporter.metrics import Metrics
-from headrace.reach import reached
+from headrace.reach import check_url, reached
 from headrace.survey import surveying, without_broker
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class ExporterConfig:
     monitors: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_url(self.nats)
         if not _LEAST_S <= self.every_s < float("inf"):
             raise InputError(f"every_s is {self.every_s}: take {_LEAST_S} or more, for surveys are work for the broker")
 
@@ -64,7 +65,6 @@ async def serve(config: ExporterConfig, stop: asyncio.Event, on_ready: Callable[
 
     Raises:
         AccessDenied: nats-server does not take these credentials.
-        InputError: the URL is none.
         PortTaken: it cannot listen there.
     """
     metrics = Metrics(config.every_s)

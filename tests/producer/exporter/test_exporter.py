@@ -160,6 +160,7 @@ def test_what_is_wrong_at_the_start_is_said_with_an_exit_code(flags: tuple[str, 
         _, said = process.communicate(timeout=60)
     assert process.returncode == code
     assert what in said
+    assert "headrace exporter at" not in said
     assert "Traceback" not in said
 
 
