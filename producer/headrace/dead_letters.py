@@ -1,4 +1,4 @@
-"""The dead letters of the fleet: NATS stream HR_DEAD, read and replayed.
+"""The dead letters of the fleet: NATS stream HR_DEAD, read, replayed and removed.
 
 Knows the broker. Does not know which letters somebody wants, nor how they are shown.
 """
@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator
 
+from headrace_contracts import subjects
 from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
@@ -34,7 +35,7 @@ class NotReplayed(HeadraceError):
 
 
 class DeadLetters:
-    """Reads and replays dead letters. All methods raise ConnectionFailed when nats-server does not answer."""
+    """Reads, replays and removes dead letters. All methods raise ConnectionFailed when nats-server does not answer."""
 
     def __init__(self, nats: NatsClient) -> None:
         self._jetstream = nats.jetstream()
@@ -112,14 +113,69 @@ class DeadLetters:
             raise failure(f"could not replay dead letter {letter.seq}", error) from error
         await self._forget(letter)
 
+    async def remove(self, seq: int) -> bool:
+        """Forget a letter and its chunk; whether it was there."""
+        try:
+            return await self._delete(seq)
+        except (NatsError, TimeoutError) as error:
+            raise failure(f"could not remove dead letter {seq}", error) from error
+
+    async def count(self, model: str | None = None) -> tuple[int, int]:
+        """How many letters there are, and the number of the last one that was ever kept.
+
+        Args:
+            model: whose; None counts all.
+
+        Raises:
+            InvalidName: no model can have this name.
+        """
+        try:
+            state = (await self._jetstream.stream_info(_STREAM, subjects_filter=_subject(model))).state
+        except NotFoundError:
+            return 0, 0  # no worker has ever been there
+        except (NatsError, TimeoutError) as error:
+            raise failure("could not count the dead letters", error) from error
+        return sum((state.subjects or {}).values()), state.last_seq
+
+    async def remove_all(self, last: int, model: str | None = None) -> None:
+        """Forget all letters at once.
+
+        Args:
+            last: number of the last one to be removed; those that came after it stay.
+            model: whose; None takes those of all.
+
+        Raises:
+            InvalidName: no model can have this name.
+        """
+        subject = _subject(model)
+        try:
+            await self._jetstream.purge_stream(_STREAM, seq=last + 1, subject=subject)
+        except NotFoundError:
+            return
+        except (NatsError, TimeoutError) as error:
+            raise failure("could not remove the dead letters", error) from error
+
     async def _forget(self, letter: Letter) -> None:
         try:
-            await self._jetstream.delete_msg(_STREAM, letter.seq)
+            await self._delete(letter.seq)
         except (NatsError, TimeoutError) as error:
-            if isinstance(error, APIError) and error.err_code in _GONE:
-                return  # somebody else has replayed it meanwhile, or it was too old to be kept
             text = f"dead letter {letter.seq} was replayed and could not be removed, so a second replay runs it again"
             raise failure(text, error) from error
+
+    async def _delete(self, seq: int) -> bool:
+        """Whether it was there: somebody else may have taken it meanwhile, or it was too old to be kept."""
+        try:
+            await self._jetstream.delete_msg(_STREAM, seq)
+        except APIError as error:
+            if error.err_code not in _GONE:
+                raise
+            return False
+        return True
+
+
+def _subject(model: str | None) -> str:
+    """Where a model's letters lie, in both classes; or all of them."""
+    return f"{subjects.DEAD_ROOT}." + (">" if model is None else f"{subjects.model_name(model)}.*")
 
 
 async def _messages(inflow: JetStreamContext.PullSubscription, end: int) -> AsyncGenerator[Msg]:

@@ -9,7 +9,6 @@ import pytest
 import uvloop
 from headrace import local
 from headrace_contracts.connection import Unreachable, close, connect
-from nats.aio.transport import TcpTransport
 from nats.errors import FlushTimeoutError
 
 from ..waiting import until
@@ -43,15 +42,20 @@ async def _say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def test_who_is_cancelled_while_a_connection_is_refused_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    searching = asyncio.create_task(connect("nats://127.0.0.1:1", name="test", inbox="hr.inbox.test", timeout_s=60))
+    searching = asyncio.create_task(connect("nats://127.0.0.1:1", name="test", inbox="hr.inbox.test", timeout_s=1))
+    num_tries = 0
 
     async def refuse(*_: object, **__: object) -> None:
-        searching.cancel()  # in the very moment in which the answer comes
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries == 1:
+            searching.cancel()  # in the very moment in which the answer comes
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(TcpTransport, "connect", refuse)
+    monkeypatch.setattr("asyncio.open_connection", refuse)
     await asyncio.wait((searching,))
     assert searching.cancelled()
+    assert num_tries == 1
 
 
 async def test_wrong_credentials_are_told_apart_and_not_repeated() -> None:

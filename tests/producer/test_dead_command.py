@@ -123,20 +123,54 @@ def test_a_number_that_no_letter_has_is_named(letters: str) -> None:
     assert "there is no letter 77" in ended.stderr
 
 
+def test_letters_are_removed_by_number_and_range(letters: str) -> None:
+    ended = run("dead", "rm", "1", "2-3", fleet=letters)
+    assert (ended.returncode, ended.stdout) == (0, "3 removed\n")
+    assert asyncio.run(left(letters)) == (2, 0)
+    again = run("dead", "rm", "1", "4", fleet=letters)
+    assert (again.returncode, again.stdout) == (1, "1 removed\n")
+    assert "there is no letter 1" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "num_left"),
+    [([], 0), (["--model", "other"], 4), (["--code", "internal", "-m", MODEL], 3)],
+)
+def test_all_letters_are_removed_by_what_they_are_once_somebody_is_sure(
+    letters: str, flags: list[str], num_left: int
+) -> None:
+    unsure = run("dead", "rm", "--all", *flags, fleet=letters)
+    assert unsure.returncode == 2
+    assert "would be gone for good, and nobody is there to be asked: say so with --yes" in unsure.stderr
+    assert asyncio.run(left(letters)) == (5, 0)
+    sure = run("dead", "rm", "--all", "--yes", *flags, fleet=letters)
+    assert (sure.returncode, sure.stdout) == (0, f"{5 - num_left} removed\n")
+    assert asyncio.run(left(letters)) == (num_left, 0)
+
+
+def test_where_there_is_nothing_to_remove_nobody_is_asked(nats_server: local.Server) -> None:
+    ended = run("dead", "rm", "--all", fleet=nats_server.url)
+    assert (ended.returncode, ended.stdout) == (0, "0 removed\n")
+    wild = run("dead", "rm", "--all", "--yes", "--model", "*", fleet=nats_server.url)
+    assert wild.returncode == 2
+    assert "model name '*' will not do" in wild.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say which letters"),
-        (["1", "--all"], "say which letters"),
-        (["x"], "'x' is no number of a letter: write 3, or 7-9"),
-        (["3-"], "'3-' is no number"),
-        (["9-3"], "'9-3' is no range"),
-        (["0"], "'0' is no range: letters are counted from 1"),
-        (["1" * 30], "is no number of a letter"),
-        (["٣"], "is no number of a letter"),
+        (["replay"], "say which letters"),
+        (["replay", "1", "--all"], "say which letters"),
+        (["replay", "x"], "'x' is no number of a letter: write 3, or 7-9"),
+        (["replay", "3-"], "'3-' is no number"),
+        (["replay", "9-3"], "'9-3' is no range"),
+        (["replay", "0"], "'0' is no range: letters are counted from 1"),
+        (["rm"], "as in `headrace dead rm 3 7-9`"),
+        (["replay", "1" * 30], "is no number of a letter"),
+        (["replay", "٣"], "is no number of a letter"),
     ],
 )
 def test_what_cannot_be_meant_is_said(arguments: list[str], message: str) -> None:
-    ended = run("dead", "replay", *arguments)
+    ended = run("dead", *arguments)
     assert ended.returncode == 2
     assert message in ended.stderr

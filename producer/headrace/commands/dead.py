@@ -1,11 +1,11 @@
-"""`headrace dead`: the chunks that no worker could run, and another try for them.
+"""`headrace dead`: the chunks that no worker could run, and another try for them, or their end.
 
-Knows flags and how letters are printed. Does not know where they are kept (dead_letters.py).
+Knows flags and how letters are printed. Does not know where they are kept (dead_letters.py), nor which of them a set of
+flags means (wanted_letters.py).
 """
 
-import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +13,13 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from headrace_contracts import ErrorCode
+from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
 
 from headrace.commands.broker import ask
 from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.commands.tables import print_json, print_table
+from headrace.commands.wanted_letters import WantedLetters, typed
 from headrace.dead_letters import DeadLetters, NotReplayed
 from headrace.errors import InputError
 from headrace.letter import Letter
@@ -27,48 +29,17 @@ dead = typer.Typer(help="Dead letters: chunks that no worker could run, and why.
 _SOME_STAYED = 1
 # The last ones are cut, or left out, where a terminal has no room for them.
 _TITLES = ("letter", "when", "job", "deliveries", "tokens", "reason", "model", "class", "chunk", "seq")
-_NUMBERS = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 Model: TypeAlias = Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")]
 Job: TypeAlias = Annotated[str | None, typer.Option("--job", help="Only of this bulk job or large call.")]
 Code: TypeAlias = Annotated[
     str | None, typer.Option("--code", help=f"Only with this error code, such as {ErrorCode.INTERNAL}.")
 ]
+Numbers: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[LETTER | FIRST-LAST]...", help="Which, by number.")
+]
+All: TypeAlias = Annotated[bool, typer.Option("--all", help="All that the other flags leave.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Which letters somebody wants.
-
-    Attributes:
-        ranges: of their numbers, ends included; None wants all.
-        model: whom they were for.
-        job: that they are a part of.
-        code: of their reason.
-    """
-
-    ranges: Sequence[tuple[int, int]] | None = None
-    model: str | None = None
-    job: str | None = None
-    code: str | None = None
-
-    async def of(self, letters: DeadLetters) -> AsyncGenerator[Letter]:
-        """Those that are there, oldest first."""
-        first = 1 if self.ranges is None else min(first for first, _ in self.ranges)
-        last = None if self.ranges is None else max(last for _, last in self.ranges)
-        async with aclosing(letters.read(first=first, last=last)) as found:
-            async for letter in found:
-                if self._has(letter):
-                    yield letter
-
-    def _has(self, letter: Letter) -> bool:
-        return (
-            (self.ranges is None or any(first <= letter.seq <= last for first, last in self.ranges))
-            and self.model in {None, letter.model}
-            and self.job in {None, letter.job}
-            and self.code in {None, letter.code}
-        )
 
 
 @dataclass(slots=True)
@@ -98,7 +69,7 @@ def list_letters(
         else:
             rows.append(_row(letter))
 
-    ask(nats, partial(_each, wanted=_Wanted(None, model, job, code), take=take), access)
+    ask(nats, partial(_each, wanted=WantedLetters(None, model, job, code), take=take), access)
     if as_json:
         return
     if not rows:
@@ -117,7 +88,7 @@ def show(
 ) -> None:
     """Show all that is known of one dead letter."""
     found: list[Letter] = []
-    ask(nats, partial(_each, wanted=_Wanted([(number, number)]), take=found.append), access)
+    ask(nats, partial(_each, wanted=WantedLetters([(number, number)]), take=found.append), access)
     if not found:
         raise _no_such_letter(number)
     facts = {**_facts(found[0]), **_more_facts(found[0])}
@@ -129,10 +100,8 @@ def show(
 
 @dead.command()
 def replay(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
-    numbers: Annotated[
-        list[str] | None, typer.Argument(metavar="[LETTER | FIRST-LAST]...", help="Which, by number.")
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All that the other flags leave.")] = False,
+    numbers: Numbers = None,
+    all_: All = False,
     model: Model = None,
     job: Job = None,
     code: Code = None,
@@ -143,22 +112,95 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells 
     access: Access = None,
 ) -> None:
     """Have letters run once more, and forget those that are queued again. Exit code 1 says that some stayed."""
-    if bool(numbers) == all_:
-        raise InputError("say which letters: their numbers, as in `headrace dead replay 3 7-9`, or else --all")
-    ranges = None if all_ else [_range(each) for each in numbers or ()]
-    ended = ask(nats, partial(_replay, wanted=_Wanted(ranges, model, job, code), force=force), access)
+    wanted = WantedLetters(typed("replay", numbers, all_=all_), model, job, code)
+    ended = ask(nats, partial(_replay, wanted=wanted, force=force), access)
     typer.echo(f"{ended.count} replayed, {ended.stayed} left as they were")
     if ended.stayed:
         sys.exit(_SOME_STAYED)
 
 
-async def _each(nats: NatsClient, wanted: _Wanted, take: Callable[[Letter], None]) -> None:
+@dead.command()
+def rm(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a command
+    numbers: Numbers = None,
+    all_: All = False,
+    model: Model = None,
+    job: Job = None,
+    code: Code = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --all: do not ask first.")] = False,
+    nats: Nats = DEFAULT_NATS,
+    access: Access = None,
+) -> None:
+    """Forget letters and their chunks for good. Exit code 1 says that one was not there."""
+    wanted = WantedLetters(typed("rm", numbers, all_=all_), model, job, code)
+    found = ask(nats, partial(_found, wanted=wanted), access)
+    if all_ and found.count and not yes:
+        _be_sure(found.count)
+    ask(nats, partial(_remove, wanted=wanted, found=found), access)
+    for number in found.missing:
+        typer.secho(f"{_no_such_letter(number)}", err=True, fg="yellow")
+    typer.echo(f"{found.count} removed")
+    if found.missing:
+        sys.exit(_SOME_STAYED)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The letters that somebody wants removed.
+
+    Attributes:
+        count: how many.
+        numbers: theirs; None where all of HR_DEAD, or of a model, are meant, which may be very many.
+        last: number of the last that was ever kept when they were counted.
+        missing: numbers that were given and are of no such letter.
+    """
+
+    count: int
+    numbers: Sequence[int] | None = None
+    last: int = 0
+    missing: Sequence[int] = ()
+
+
+async def _found(nats: NatsClient, wanted: WantedLetters) -> _Found:
+    letters = DeadLetters(nats)
+    if wanted.is_whole:
+        try:
+            count, last = await letters.count(wanted.model)
+        except InvalidName as error:
+            raise InputError(str(error)) from error
+        return _Found(count, last=last)
+    numbers: list[int] = []
+    await _each(nats, wanted, lambda letter: numbers.append(letter.seq))
+    return _Found(len(numbers), numbers, missing=wanted.missing(numbers))
+
+
+async def _remove(nats: NatsClient, wanted: WantedLetters, found: _Found) -> None:
+    letters = DeadLetters(nats)
+    if found.numbers is None:
+        await letters.remove_all(found.last, wanted.model)
+    for number in found.numbers or ():
+        await letters.remove(number)
+
+
+def _be_sure(count: int) -> None:
+    """Ask whoever sits there.
+
+    Raises:
+        InputError: nobody does.
+        typer.Abort: they say no.
+    """
+    what = f"{count:,} dead letter{'' if count == 1 else 's'}"
+    if not sys.stdin.isatty():
+        raise InputError(f"{what} would be gone for good, and nobody is there to be asked: say so with --yes")
+    typer.confirm(f"Remove {what} for good?", abort=True, err=True)
+
+
+async def _each(nats: NatsClient, wanted: WantedLetters, take: Callable[[Letter], None]) -> None:
     async with aclosing(wanted.of(DeadLetters(nats))) as found:
         async for letter in found:
             take(letter)
 
 
-async def _replay(nats: NatsClient, wanted: _Wanted, *, force: bool) -> _Replayed:
+async def _replay(nats: NatsClient, wanted: WantedLetters, *, force: bool) -> _Replayed:
     letters, ended, seen = DeadLetters(nats), _Replayed(), set[int]()
     async with aclosing(wanted.of(letters)) as found:
         async for letter in found:
@@ -169,21 +211,10 @@ async def _replay(nats: NatsClient, wanted: _Wanted, *, force: bool) -> _Replaye
             except NotReplayed as error:
                 ended.stayed += 1
                 typer.secho(f"letter {letter.seq} stays: {error}", err=True, fg="yellow")
-    for first, last in wanted.ranges or ():
-        if first == last and first not in seen:
-            ended.stayed += 1
-            typer.secho(f"{_no_such_letter(first)}", err=True, fg="yellow")
+    for number in wanted.missing(seen):
+        ended.stayed += 1
+        typer.secho(f"{_no_such_letter(number)}", err=True, fg="yellow")
     return ended
-
-
-def _range(spelt: str) -> tuple[int, int]:
-    found = _NUMBERS.fullmatch(spelt)
-    if found is None:
-        raise InputError(f"{spelt!r} is no number of a letter: write 3, or 7-9 for some in a row")
-    first, last = int(found[1]), int(found[2] or found[1])
-    if not 0 < first <= last:
-        raise InputError(f"{spelt!r} is no range: letters are counted from 1, and the first comes first")
-    return first, last
 
 
 def _no_such_letter(number: int) -> InputError:
