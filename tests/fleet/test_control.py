@@ -205,3 +205,11 @@ async def has_messages(nats: NatsClient) -> None:
     async with asyncio.timeout(20):
         while not any([await num_messages(nats, subjects.online_stream(NAME, 0, n)) for n in range(4)]):  # noqa: ASYNC110 - the broker tells nobody
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_two_workers_of_one_name_say_so(
+    nats_server: local.Server, minilm: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(minilm, brisk(nats_server.url, worker="mill-1")):
+        await until(lambda: caplog.text.count("another worker is named mill-1, too") == 2, "both have noticed")

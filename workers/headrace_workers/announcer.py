@@ -18,6 +18,7 @@ from headrace_workers.broker import Broker
 from headrace_workers.config import WorkerConfig
 from headrace_workers.fleet import Fleet, View
 from headrace_workers.gate import Gate
+from headrace_workers.namesake import Namesake
 from headrace_workers.patience import Patience
 from headrace_workers.rate import Rate
 from headrace_workers.weight import Weight
@@ -56,6 +57,7 @@ class Announcer:
         self._turned = asyncio.Event()
         self._is_heard = False
         self._is_failing = False
+        self._namesake = Namesake()
 
     @property
     def view(self) -> View:
@@ -92,6 +94,7 @@ class Announcer:
             return
         if not was_heard:
             self._fleet.listen(time.monotonic())
+            self._namesake.listen()
         await self._say()
         view = self.view
         if view.sets_limits:
@@ -116,12 +119,21 @@ class Announcer:
 
     async def _say(self, *, leaving: bool = False) -> None:
         every_ms = max(1, round(self._every_s * 1000))
+        self._namesake.spoke()
         presence = Presence(worker=self._worker, every_ms=every_ms, rate=self.rate.value, leaving=leaving)
         with contextlib.suppress(NatsError, OSError):  # the connection is gone, and with it whoever would hear
             await self._nats.publish(self._subject, encode_presence(presence))
 
     async def _on_message(self, message: Msg) -> None:
         try:
-            self._fleet.hear(decode_presence(message.data), time.monotonic())
+            presence = decode_presence(message.data)
         except DecodeError as error:
             logger.debug("a message on %s cannot be read: %s", message.subject, error)
+            return
+        self._fleet.hear(presence, time.monotonic())
+        if presence.worker == self._worker and self._namesake.heard():
+            logger.warning(
+                "another worker is named %s, too: only one of them hears a drain, and the fleet counts both as one. "
+                "Names are host and process id: give its machine or container a host name of its own",
+                self._worker,
+            )

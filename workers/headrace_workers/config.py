@@ -18,7 +18,8 @@ _TAG = re.compile(r"[^\s,]+")
 
 def _default_worker() -> str:
     host = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in socket.gethostname())
-    return f"{host[:40] or 'worker'}-{os.getpid()}"
+    # The end of a long name, where pods of a Deployment differ: in containers the process id is the same.
+    return f"{host[-40:] or 'worker'}-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
