@@ -33,6 +33,7 @@ class Fleet:
         self._specs: Sequence[ModelSpec] = ()
         self._read_at = -_FRESH_S
         self._reading: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[Sequence[ModelSpec]] | None = None
 
     @property
     def known(self) -> Sequence[str]:
@@ -76,11 +77,16 @@ class Fleet:
         raise ConnectionFailed("nats-server does not answer: see whether it runs, and retry later")
 
     async def why_not_ready(self) -> str | None:
-        """Why a request that came now would fail, or wait for nobody; None if it would be served."""
+        """Why a request that came now would fail, or wait for nobody; None if it would be served.
+
+        Anybody may ask, without a key: those who ask at the same time share one reading of the broker.
+        """
         if self.is_stopping:
             return "this gateway is stopping: ask another one"
         try:
-            self._specs = specs = await self.now()
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self.now())
+            self._specs = specs = await asyncio.shield(self._asking)
         except ConnectionFailed as error:
             return str(error)
         if not specs:
