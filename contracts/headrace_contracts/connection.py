@@ -27,6 +27,8 @@ _SCHEMES = ("nats", "tls", "ws", "wss")
 _ENCRYPTED = ("tls", "wss")
 _RECONNECT_S = 0.2
 _GIVE_UP_S = 0.2
+# Different things that the server does not allow, until no more of them are logged.
+_MOST_SAID = 100
 # Between tries with credentials that the server refuses, or without the right certificates: people have to mend that.
 _MAX_RECONNECT_S = 5.0
 _SILENT = (
@@ -114,7 +116,8 @@ async def connect(
     seen: set[str] = set()
 
     def not_allowed(error: NotAllowed) -> None:
-        if str(error) not in seen:  # said once: a pull is tried again and again
+        # Said once: a pull is tried again and again. Calls have subjects of their own each, without end.
+        if str(error) not in seen and len(seen) < _MOST_SAID:
             seen.add(str(error))
             logger.error("%s", error)
         link.on_not_allowed(error)

@@ -169,6 +169,8 @@ class FleetUsers:
         _write(self.folder / _RECORD, json.dumps(users, indent=2) + "\n", 0o644)
         for name in self._gone:
             self.access_file(name).unlink(missing_ok=True)
+        self._made.clear()
+        self._gone.clear()
 
     def _sorted(self) -> list[User]:
         return [self.users[name] for name in sorted(self.users)]

@@ -57,6 +57,13 @@ async def attempts(fleet: Secured, role: str, action: str, subjects: list[str]) 
     return refused
 
 
+async def test_what_a_user_may_not_do_fills_no_log(fleet: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    refused = await attempts(fleet, "query", "publish", [f"hr.batch.other.{call}" for call in range(300)])
+    assert len(refused) == 300, "whoever waits is told of each"
+    said = [each for each in caplog.records if "does not let" in each.getMessage()]
+    assert len(said) == 100
+
+
 M, NEXT = MODEL, "$JS.API.CONSUMER.MSG.NEXT"
 PUBLISH = {
     f"hr.online.{M}.0.0": "query operator",
@@ -122,7 +129,7 @@ SUBSCRIBE = {
     "$SYS.>": "",
     f"hr.cancel.{M}": "worker",
     "hr.cancel.other": "",
-    f"hr.fleet.{M}": "worker operator monitor",
+    f"hr.fleet.{M}": "query worker operator monitor",
     "hr.control.w1.drain": "worker",
     "$SRV.PING": "worker",
 }
