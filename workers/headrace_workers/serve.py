@@ -54,6 +54,8 @@ async def serve(
         WorkerError: it cannot work with this server, fleet or budget; the text says what to change.
     """
     async with broker.connected(config.nats_url, config.worker, config.access) as connection, Lane.opened(load) as lane:
+        if stop.is_set():  # while the model was being loaded: what is about to end takes no place in the fleet
+            return Counters()
         nats = connection.nats
         checkpoint, compute_dtype = lane.engine.checkpoint, str(lane.engine.dtype).removeprefix("torch.")
         found = calibration()
