@@ -24,8 +24,10 @@ Format: TypeAlias = Literal["auto", "console", "json"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _FIRST = ("timestamp", "level", "logger", "event")
-# Colours and cursor movements that somebody put into a text, such as the name of a file.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Colours, cursor movements, lines that look like ours and letters that run backwards, which somebody put into a text, such
+# as the name of a field. Tracebacks alone have lines.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_OF_LINES = frozenset({"exception", "stack"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,9 @@ def _in_order(_: Any, __: str, event: EventDict) -> EventDict:
 
 def _printable(_: Any, __: str, event: EventDict) -> EventDict:
     return {
-        name: _CONTROLS.sub(lambda found: repr(found[0])[1:-1], value) if isinstance(value, str) else value
-        for name, value in event.items()
+        name: _shown(value, name in _OF_LINES) if isinstance(value, str) else value for name, value in event.items()
     }
+
+
+def _shown(text: str, has_lines: bool) -> str:
+    return _CONTROLS.sub(lambda found: found[0] if has_lines and found[0] in "\n\t" else repr(found[0])[1:-1], text)

@@ -37,6 +37,10 @@ def tell() -> None:
     logging.getLogger("some.library").warning("also JSON")
 
 @app.command()
+def forge() -> None:
+    logging.getLogger("some.library").error("no field `a\\n2026 [error] all is lost\\r\u202egnol\u2028`")
+
+@app.command()
 def crash() -> None:
     raise RuntimeError("at nats://me:hunter2@host")
 
@@ -75,6 +79,14 @@ def test_for_people_there_are_lines_to_read_and_nothing_that_moves_their_cursor(
     assert "whispered" in said.stderr
     assert "\x1b" not in said.stderr
     assert "hunter2" not in said.stderr
+
+
+def test_a_strangers_text_is_no_line_of_its_own() -> None:
+    said = say("--log-format", "console", "forge")
+    (line,) = said.stderr.splitlines()
+    assert r"no field `a\n2026 [error] all is lost\r\u202egnol\u2028`" in line
+    (event,) = events(say("forge"))
+    assert event["event"].endswith("gnol\u2028`")
 
 
 def test_what_a_command_was_told_its_children_are_told_too() -> None:
