@@ -24,8 +24,8 @@ Format: TypeAlias = Literal["auto", "console", "json"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _FIRST = ("timestamp", "level", "logger", "event")
-# Colours, cursor movements, lines that look like ours and letters that run backwards, which somebody put into a text, such
-# as the name of a field. Tracebacks alone have lines.
+# Colours, cursor movements, lines that look like ours and letters that run backwards, which somebody put into a text,
+# such as the name of a field. Tracebacks alone have lines.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _OF_LINES = frozenset({"exception", "stack"})
 
