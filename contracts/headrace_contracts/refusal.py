@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 
 from nats.errors import Error as NatsError
 
-from headrace_contracts.access import roles_that_may
+from headrace_contracts.access import OF_A_MODEL, roles_that_may
 
 Action: TypeAlias = Literal["publish", "subscribe"]
 
@@ -24,6 +24,7 @@ _REFUSALS = (
     "authentication revoked",
     "authentication timeout",
 )
+_CREATE = "$js.api.stream.create."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,10 @@ class NotAllowed(NatsError):
         who = "this user" if user is None else f"user {user!r}" + (f" (role {role})" if role else "")
         verb = "publish to" if violation.action == "publish" else "subscribe to"
         may = roles_that_may(violation.action, violation.subject)
-        lacks = f"it takes role {' or '.join(may)}, for that model" if may else "no role may"
+        of_model = ", for that model" if OF_A_MODEL.intersection(may) else ""
+        lacks = f"it takes role {' or '.join(may)}{of_model}" if may else "no role may"
+        if violation.subject.lower().startswith(_CREATE):
+            lacks = f"it is not there, so have an operator make it with `headrace provision`, or else {lacks}"
         super().__init__(
             f"nats-server does not let {who} {verb} {violation.subject}: {lacks}; `headrace access show` tells who may "
             "do what, and `headrace access new` gives it"

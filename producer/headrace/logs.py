@@ -71,10 +71,16 @@ def set_up(config: LogConfig) -> None:
     handler = StandardError()
     is_console = config.format == "console" or (config.format == "auto" and sys.stderr.isatty())
     handler.setFormatter(_console() if is_console else _json())
+    handler.addFilter(_is_news)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(config.level.upper())
     logging.captureWarnings(capture=True)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Python's TLS warns at the end of each connection that nats-py encrypts after it is open, and nothing is wrong then."""
+    return not (record.name == "asyncio" and str(record.msg).startswith("returning true from eof_received()"))
 
 
 def as_json() -> None:

@@ -17,7 +17,8 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
-from headrace.errors import ConnectionFailed, HeadraceError
+from headrace.errors import HeadraceError
+from headrace.reach import failure
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class NotTold(HeadraceError):
 
 
 class Workforce:
-    """Asks workers. All methods raise ConnectionFailed when nats-server does not answer."""
+    """Asks workers. All methods raise ConnectionFailed when nats-server does not answer, AccessDenied if it refuses."""
 
     def __init__(self, nats: NatsClient) -> None:
         self._nats = nats
@@ -69,7 +70,7 @@ class Workforce:
         except (NatsTimeout, TimeoutError) as error:
             raise NotTold(f"{worker} does not answer within {_ANSWER_S:g} s") from error
         except NatsError as error:
-            raise ConnectionFailed(f"could not ask {worker}: {error}") from error
+            raise failure(f"could not ask {worker}", error) from error
         if (refusal := (answer.headers or {}).get("Nats-Service-Error")) is not None:
             raise NotTold(f"{worker}: {refusal}")
         try:
@@ -96,6 +97,9 @@ class Workforce:
     async def _statuses(self) -> AsyncIterator[Status]:
         inbox = self._nats.new_inbox()
         try:
+            # One answer first, of whoever is quickest: it tells that nobody is there, or that this user may not ask.
+            with contextlib.suppress(NatsTimeout, TimeoutError):
+                await self._nats.request(f"$SRV.PING.{SERVICE}", timeout=_FIRST_S)
             inflow = await self._nats.subscribe(inbox)
             await self._nats.publish(f"$SRV.STATS.{SERVICE}", reply=inbox)
             wait_s = _FIRST_S
@@ -105,8 +109,10 @@ class Workforce:
                     if (status := _read(message)) is not None:
                         yield status
             await inflow.unsubscribe()
+        except NoRespondersError:
+            return
         except NatsError as error:
-            raise ConnectionFailed(f"could not ask who works: {error}") from error
+            raise failure("could not ask who works", error) from error
 
 
 def _is_nobody(message: Msg) -> bool:

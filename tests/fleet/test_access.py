@@ -19,6 +19,7 @@ from headrace.bulk.verify import verify
 from headrace.dead_letters import DeadLetters
 from headrace.reach import reached
 from headrace.survey.surveyor import take
+from headrace.workforce import Workforce
 from headrace_contracts import connection
 from headrace_contracts.access import ROLES, Scope
 from headrace_contracts.refusal import NotAllowed
@@ -184,9 +185,16 @@ async def test_a_call_that_is_not_allowed_ends_at_once_and_says_which_role_it_ta
             await client.embed_ids([[101, 102]], timeout=20)
 
 
+async def test_who_may_not_ask_for_workers_is_not_told_that_there_are_none(fleet: Secured) -> None:
+    access = fleet.credentials("query")
+    with pytest.raises(AccessDenied, match=r"publish to \$SRV\.PING.*it takes role operator or monitor;"):
+        async with reached(fleet.url, name="t", client_id="t", timeout_s=5, access=access) as (nats, _):
+            await Workforce(nats).all()
+
+
 async def test_a_worker_that_may_not_create_what_is_missing_says_so_and_ends(minilm: Engine, tmp_path: Path) -> None:
     with secured(tmp_path) as empty:
-        with pytest.raises(AccessRefused, match=r"STREAM\.CREATE.*headrace access show"):
+        with pytest.raises(AccessRefused, match=r"STREAM\.CREATE.*an operator make it with `headrace provision`"):
             async with running(minilm, brisk(empty.url, access=empty.credentials("worker"))):
                 pass
         stranger = replace(empty.credentials("worker"), seed=None, token="hush")  # noqa: S106 - of nobody

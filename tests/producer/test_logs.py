@@ -23,6 +23,7 @@ def speak() -> None:
     logger = logging.getLogger("some.library")
     logger.debug("whispered")
     logger.info("stated")
+    logging.getLogger("asyncio").warning("returning true from eof_received() has no effect when using ssl")
     logger.warning("to %s", "nats://me:hunter2@host", extra={"chunk_id": "c1", "tokens": 5, "note": "\\x1b[2J"})
     try:
         raise ValueError("password=hunter2\\nin two lines")
