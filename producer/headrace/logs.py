@@ -79,7 +79,7 @@ def set_up(config: LogConfig) -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Python's TLS warns at the end of each connection that nats-py encrypts after it is open, and nothing is wrong then."""
+    """Python's TLS warns at the end of a connection that nats-py encrypted after it was open: nothing is wrong then."""
     return not (record.name == "asyncio" and str(record.msg).startswith("returning true from eof_received()"))
 
 

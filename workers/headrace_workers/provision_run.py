@@ -59,7 +59,7 @@ async def _spec(nats: NatsClient, checkpoint: Checkpoint, config: WorkerConfig) 
     """The limits of the model: those that the fleet has published, or what its first worker would publish."""
     # What it computes in is nothing that the broker must know.
     mine = describe(checkpoint, config, compute_dtype="float32", max_payload=nats.max_payload)
-    spec = await registry.agreed(nats.jetstream(), mine)
+    spec = await registry.agreed(nats.jetstream(), mine, computes=False)
     budgets(config, spec, nats.max_payload)  # refuses limits that no worker can live with
     return spec
 

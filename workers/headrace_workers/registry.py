@@ -22,8 +22,13 @@ from headrace_workers.errors import SpecConflict
 logger = logging.getLogger(__name__)
 
 
-async def agreed(jetstream: JetStreamContext, mine: ModelSpec) -> ModelSpec:
+async def agreed(jetstream: JetStreamContext, mine: ModelSpec, *, computes: bool = True) -> ModelSpec:
     """The spec to work by: this worker's, or the published one of the same model, whose chunk limits then hold.
+
+    Args:
+        jetstream: of the fleet.
+        mine: what this worker would publish.
+        computes: whether anything will be computed by it: provisioning does not, and has no dtype to be told of.
 
     Raises:
         SpecConflict: another model is served under this name.
@@ -33,8 +38,10 @@ async def agreed(jetstream: JetStreamContext, mine: ModelSpec) -> ModelSpec:
         published = (await bucket.get(mine.name)).value or b""
     except NotFoundError:  # neither the bucket nor the key is there
         return mine
-    spec = _agree(mine, published)
-    _log_differences(mine, decode_spec(published))
+    spec, theirs = _agree(mine, published), decode_spec(published)
+    _log_limits(mine, theirs)
+    if computes:
+        _log_dtype(mine, theirs)
     return spec
 
 
@@ -78,14 +85,18 @@ def _agree(mine: ModelSpec, published: bytes) -> ModelSpec:
     return replace(theirs, source=mine.source, compute_dtype=mine.compute_dtype)
 
 
-def _log_differences(mine: ModelSpec, theirs: ModelSpec) -> None:
-    """Say what flags of this worker come to nothing, and what its vectors differ by."""
+def _log_limits(mine: ModelSpec, theirs: ModelSpec) -> None:
+    """Say what flags of this worker come to nothing."""
     for name in ("max_chunk_tokens", "shards", "queues"):
         has, wants = getattr(theirs, name), getattr(mine, name)
         if has != wants:
             logger.info(
                 "%s is %s, as the fleet has published it: this worker by itself would have %s", name, has, wants
             )
+
+
+def _log_dtype(mine: ModelSpec, theirs: ModelSpec) -> None:
+    """Say what the vectors of this worker differ by."""
     if theirs.compute_dtype != mine.compute_dtype:
         logger.warning(
             "this worker computes in %s, the one that published %s in %s, so that vectors of a text differ a little: "
