@@ -5,7 +5,7 @@ flags means (wanted_letters.py).
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -13,10 +13,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from headrace_contracts import ErrorCode
-from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
 
 from headrace.commands.broker import ask
+from headrace.commands.doomed_letters import find, remove
 from headrace.commands.flags import DEFAULT_NATS, Access, Nats
 from headrace.commands.tables import print_json, print_table
 from headrace.commands.wanted_letters import WantedLetters, typed
@@ -132,53 +132,15 @@ def rm(  # noqa: PLR0913, PLR0917 - one argument a flag is how typer spells a co
 ) -> None:
     """Forget letters and their chunks for good. Exit code 1 says that one was not there."""
     wanted = WantedLetters(typed("rm", numbers, all_=all_), model, job, code)
-    found = ask(nats, partial(_found, wanted=wanted), access)
+    found = ask(nats, partial(find, wanted=wanted), access)
     if all_ and found.count and not yes:
         _be_sure(found.count)
-    ask(nats, partial(_remove, wanted=wanted, found=found), access)
+    ask(nats, partial(remove, wanted=wanted, found=found), access)
     for number in found.missing:
         typer.secho(f"{_no_such_letter(number)}", err=True, fg="yellow")
     typer.echo(f"{found.count} removed")
     if found.missing:
         sys.exit(_SOME_STAYED)
-
-
-@dataclass(slots=True)
-class _Found:
-    """The letters that somebody wants removed.
-
-    Attributes:
-        count: how many.
-        numbers: theirs; None where all of HR_DEAD, or of a model, are meant, which may be very many.
-        last: number of the last that was ever kept when they were counted.
-        missing: numbers that were given and are of no such letter.
-    """
-
-    count: int
-    numbers: Sequence[int] | None = None
-    last: int = 0
-    missing: Sequence[int] = ()
-
-
-async def _found(nats: NatsClient, wanted: WantedLetters) -> _Found:
-    letters = DeadLetters(nats)
-    if wanted.is_whole:
-        try:
-            count, last = await letters.count(wanted.model)
-        except InvalidName as error:
-            raise InputError(str(error)) from error
-        return _Found(count, last=last)
-    numbers: list[int] = []
-    await _each(nats, wanted, lambda letter: numbers.append(letter.seq))
-    return _Found(len(numbers), numbers, missing=wanted.missing(numbers))
-
-
-async def _remove(nats: NatsClient, wanted: WantedLetters, found: _Found) -> None:
-    letters = DeadLetters(nats)
-    if found.numbers is None:
-        await letters.remove_all(found.last, wanted.model)
-    for number in found.numbers or ():
-        await letters.remove(number)
 
 
 def _be_sure(count: int) -> None:
