@@ -116,7 +116,7 @@ async def connect(
     seen: set[str] = set()
 
     def not_allowed(error: NotAllowed) -> None:
-        # Said once: a pull is tried again and again. Calls have subjects of their own each, without end.
+        # Said once: a pull is tried again and again. Consumers and jobs have new names each time, without end.
         if str(error) not in seen and len(seen) < _MOST_SAID:
             seen.add(str(error))
             logger.error("%s", error)
