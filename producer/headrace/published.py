@@ -91,11 +91,19 @@ class Published:
         try:
             bucket = await self._jetstream.key_value(topology.MODELS_BUCKET)
             spec = decode_spec((await bucket.get(name)).value or b"")
-            tokenizer = await read_object(self._jetstream, topology.TOKENIZERS_BUCKET, spec.tokenizer)
-        except NotFoundError:  # the bucket, the key or the tokenizer
+        except NotFoundError:  # the bucket or the key
             return None
         except DecodeError as error:
             raise HeadraceError(f"the published ModelSpec of {name!r} cannot be read: {error}") from error
+        except (NatsError, TimeoutError) as error:
+            raise failure(f"could not read model {name!r} from the fleet", error) from error
+        try:
+            tokenizer = await read_object(self._jetstream, topology.TOKENIZERS_BUCKET, spec.tokenizer)
+        except NotFoundError as error:
+            raise HeadraceError(
+                f"the tokenizer of {name!r} is not whole in the fleet: delete object {spec.tokenizer} of bucket "
+                f"{topology.TOKENIZERS_BUCKET}, and start a worker"
+            ) from error
         except (NatsError, TimeoutError) as error:
             raise failure(f"could not read model {name!r} from the fleet", error) from error
         if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:
