@@ -146,13 +146,15 @@ def _worker(scope: Scope) -> Iterator[str]:
         yield from _acks(stream, _CONSUMER)
     for stream in (_RESULTS, _DEAD):
         yield f"$JS.API.STREAM.INFO.{stream}"
+    # They lie in memory: a server that starts again has lost them, and queries cannot wait for a person.
     for stream in scope.online():
-        yield f"$JS.API.STREAM.UPDATE.{stream}"
+        yield from _api(stream, "STREAM.CREATE", "STREAM.UPDATE")
+        yield from _of_consumers(stream, _CONSUMER, "CREATE")
     if scope.may_provision:
-        for stream in (*scope.work(), _RESULTS, _DEAD, _MODELS, _TOKENIZERS):
+        for stream in (*map(subjects.batch_stream, scope.models), _RESULTS, _DEAD, _MODELS, _TOKENIZERS):
             yield f"$JS.API.STREAM.CREATE.{stream}"
-        for stream in scope.work():
-            yield from _of_consumers(stream, _CONSUMER, "CREATE")
+        for model in scope.models:
+            yield from _of_consumers(subjects.batch_stream(model), _CONSUMER, "CREATE")
 
 
 def _operator(scope: Scope) -> Iterator[str]:

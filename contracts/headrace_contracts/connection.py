@@ -175,8 +175,9 @@ def inbox_of(client: str, access: Credentials | None) -> str:
 
 async def close(nats: NatsClient) -> None:
     """Close a connection, one that is lost too: what nats-py still had to send is lost with it."""
-    # It writes to the closed transport all the same. asyncio's own loop then raises OSError, uvloop RuntimeError.
-    with contextlib.suppress(OSError, RuntimeError):
+    # A connection may be lost before nats-py knows of it, which then writes to the closed transport: asyncio's own loop
+    # raises OSError, over TLS AttributeError, and uvloop RuntimeError.
+    with contextlib.suppress(OSError, RuntimeError, AttributeError):
         await nats.close()
 
 

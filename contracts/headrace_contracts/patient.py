@@ -22,7 +22,7 @@ from headrace_contracts.tls import PlainText
 
 
 class Patient(NatsClient):
-    """nats-py's client, mended in five places.
+    """nats-py's client, mended in six places.
 
     It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
     that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
@@ -40,7 +40,10 @@ class Patient(NatsClient):
     When a server no longer takes the credentials, a new connection is sought, for they may be renewed: nats-py would
     close for good.
 
-    And where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
+    Where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
+
+    And closing a connection that is lost writes nothing more to it. nats-py would, and end there by whatever error the
+    transport raises, with its tasks and subscriptions as they were; over TLS that is an AttributeError.
 
     Attributes:
         is_silent: whether what took the last connection had not said in time what a nats-server says first.
@@ -95,6 +98,11 @@ class Patient(NatsClient):
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         with _heeding_cancellation():
             return await super()._flush_pending(force_flush)
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        if not self.is_connected:
+            self._pending, self._pending_data_size = [], 0
+        await super()._close(status, do_cbs)
 
     async def _process_err(self, err_msg: str) -> None:
         violation = Violation.read(err_msg)

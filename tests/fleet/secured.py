@@ -1,10 +1,11 @@
 """A nats-server started from ops/nats/single.conf itself, with users of all roles."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree
 
 from headrace import local
 from headrace.fleet_users import FleetUsers
@@ -26,7 +27,7 @@ class Secured:
     url: str
     users: FleetUsers
     config: Path
-    process: object
+    process: "subprocess.Popen[bytes]"
 
     def path(self, name: str) -> Path:
         return self.users.access_file(name)
@@ -38,6 +39,14 @@ class Secured:
         """Have nats-server's file say who there is; it looks when it is told to reload."""
         self.users.save()
         (self.config.parent / AUTHORIZATION).write_text(self.users.authorization.read_text())
+
+    @contextmanager
+    def restarted(self) -> Iterator[None]:
+        """Kill the server, and run it again at the same place while the context lasts."""
+        self.process.kill()
+        self.process.wait()
+        with local._server(int(self.url.rpartition(":")[2]), "-c", str(self.config), "-m", "-1"):
+            yield
 
 
 def configs(folder: Path) -> Path:
@@ -60,8 +69,8 @@ def secured(folder: Path, *, model: str = MODEL) -> Iterator[Secured]:
     for role in ROLES:
         users.add(role, role, Scope(models=(model,)), authority.certificate)
     users.add(FOUNDER, "worker", Scope(models=(model,), may_provision=True), authority.certificate)
-    made = Secured("", users, etc / "single.conf", None)
-    made.write_users()
-    with local._server(-1, "-c", str(made.config), "-m", "-1") as running:
-        made.url, made.process = f"tls://127.0.0.1:{running.port}", running.process
-        yield made
+    config = etc / "single.conf"
+    users.save()
+    copy(users.authorization, etc / AUTHORIZATION)
+    with local._server(-1, "-c", str(config), "-m", "-1") as running:
+        yield Secured(f"tls://127.0.0.1:{running.port}", users, config, running.process)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +84,8 @@ PUBLISH = {
     "$KV.hr_jobs.job": "bulk operator",
     "$O.hr_tokenizers.C.chunk": "worker",
     "$JS.API.STREAM.CREATE.HR_SPY": "operator",
-    f"$JS.API.STREAM.CREATE.HR_ONLINE_{M}_0_0": "operator",
+    f"$JS.API.STREAM.CREATE.HR_ONLINE_{M}_0_0": "worker operator",
+    f"$JS.API.STREAM.CREATE.HR_BATCH_{M}": "operator",
     f"$JS.API.STREAM.UPDATE.HR_ONLINE_{M}_0_0": "worker operator",
     "$JS.API.STREAM.UPDATE.HR_ONLINE_other_0_0": "operator",
     "$JS.API.STREAM.UPDATE.HR_RESULTS": "operator",
@@ -203,10 +203,22 @@ async def test_a_worker_that_may_not_create_what_is_missing_says_so_and_ends(min
                 pass
 
 
+async def test_a_worker_makes_its_online_queues_anew_when_its_server_has_lost_them(
+    minilm: Engine, tmp_path: Path
+) -> None:
+    with secured(tmp_path) as fleet:
+        async with running(minilm, brisk(fleet.url, access=fleet.credentials(FOUNDER))):
+            pass
+        worker = brisk(fleet.url, access=fleet.credentials("worker"))
+        async with running(minilm, worker), await Client.connect(fleet.url, access=fleet.path("query")) as client:
+            assert (await client.embed(["before"])).shape == (1, 384)
+            with fleet.restarted():
+                assert (await client.embed(["after"], timeout=60)).shape == (1, 384)
+
+
 async def test_a_user_that_is_removed_is_cut_off_and_comes_back_when_it_is_let_in_again(
     fleet: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert isinstance(fleet.process, subprocess.Popen)
     fleet.users.add("guest", "query", Scope(), fleet.credentials("query").tls.ca)  # type: ignore[union-attr] # it has TLS
     fleet.write_users()
     fleet.process.send_signal(signal.SIGHUP)
