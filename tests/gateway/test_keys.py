@@ -83,8 +83,10 @@ def test_with_a_file_of_keys_only_their_owners_are_let_in(both: str, tmp_path: P
             "error_type": "Validation",
         }
         assert "message" in http.post("/v1/rerank", json={}).json()
-        for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json"):
+        # Without a key they tell; whether it is ready hangs on workers that are heard only every other second.
+        for path in ("/health/live", "/metrics", "/openapi.json"):
             assert http.get(path).status_code == 200
+        assert http.get("/health/ready").status_code in {200, 503}
         document = http.get("/openapi.json").json()
         assert document["paths"]["/embed"]["post"]["security"] == [{"key": []}]
         assert "security" not in document["paths"]["/health/live"]["get"]
