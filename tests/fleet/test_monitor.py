@@ -11,8 +11,11 @@ from typing import Any
 import httpx
 import pytest
 from headrace import Client, local
+from headrace_contracts import subjects
 from headrace_contracts.address import Address
+from headrace_contracts.api import api
 from headrace_engine import Engine
+from headrace_workers import WorkerConfig
 from headrace_workers.health import Limits
 from headrace_workers.monitor import monitored
 from headrace_workers.pulse import Pulse
@@ -22,6 +25,7 @@ from prometheus_client.samples import Sample
 
 from ..conftest import DEMO_MODEL
 from ..waiting import until
+from .broker_view import connected
 from .harness import Running, WatchedEngine, brisk, running
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -63,13 +67,14 @@ class Watch:
 
 
 @asynccontextmanager
-async def watched(engine: WatchedEngine, url: str, **limits: Any) -> AsyncIterator[Watch]:
+async def watched(engine: WatchedEngine, at: str | WorkerConfig, **limits: Any) -> AsyncIterator[Watch]:
+    config = brisk(at) if isinstance(at, str) else at
     pulse = Pulse(Limits(**{**OFTEN, **limits}))
     taking = asyncio.create_task(pulse.run())
     try:
         with monitored(Address("127.0.0.1", 0), "mill", pulse) as address:
             async with (
-                running(engine, brisk(url)) as worker,
+                running(engine, config) as worker,
                 httpx.AsyncClient(base_url=f"http://{address}", timeout=20) as http,
             ):
                 pulse.begin(worker.worker)
@@ -197,6 +202,27 @@ async def test_a_nats_server_that_stands_still_makes_a_worker_unready_though_its
             assert await watch.value("connected") == 1
         finally:
             nats_server.process.send_signal(signal.SIGCONT)
+        await watch.until("ready", "^ok$")
+
+
+async def test_a_worker_that_can_pull_no_online_work_is_unready_until_it_can(
+    nats_server: local.Server, minilm: Engine
+) -> None:
+    config = brisk(nats_server.url, queues=1)
+    async with watched(WatchedEngine(minilm), config) as watch, connected(nats_server.url) as broker:
+        await watch.until("ready", "^ok$")
+        model = watch.running.worker.spec.name
+        foreign: object = None
+        # Another NATS stream is to take the subject before the worker hears that its own is gone and makes it anew.
+        while not isinstance(foreign, dict):
+            _, foreign = await asyncio.gather(
+                api(broker, f"STREAM.DELETE.{subjects.online_stream(model, 0, 0)}"),
+                api(broker, "STREAM.CREATE.FOREIGN", {"name": "FOREIGN", "subjects": [subjects.online(model, 0, 0)]}),
+                return_exceptions=True,
+            )
+        await watch.until("ready", "^no online work can be pulled: .*it cannot be provided")
+        assert await watch.health("live") == "ok"
+        await api(broker, "STREAM.DELETE.FOREIGN")
         await watch.until("ready", "^ok$")
 
 

@@ -46,6 +46,7 @@ def test_what_only_a_restart_mends_makes_it_neither_live_nor_ready(signs: dict[s
         ({"is_connected": False}, "there is no connection to nats-server"),
         ({"heard_s": None}, "nats-server has not answered yet"),
         ({"heard_s": NOW - 11}, "nats-server has not answered for 11 s"),
+        ({"trouble": "404 No Consumer"}, "no online work can be pulled: 404 No Consumer"),
         ({"ran_s": None}, "no forward pass has succeeded yet"),
         ({"ran_s": None, "failure": "RuntimeError('x')"}, "no forward pass has succeeded yet: RuntimeError('x')"),
         ({"ran_s": NOW - 31}, "no forward pass has succeeded for 31 s"),

@@ -4,7 +4,8 @@ Pure: a judgement of vital signs at a given time. Does not know who takes them (
 
     startup     the model is loaded and the worker has its place in the fleet
     live        the event loop turns, and the device has had nothing for too long: if not, only a restart helps
-    ready       a forward pass succeeded and nats-server answered, both lately, and the worker does not drain
+    ready       a forward pass succeeded and nats-server answered, both lately, it lets work be pulled, and the worker
+                does not drain
 """
 
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Vitals:
         turned_s: when its event loop turned last.
         is_connected: whether the connection to nats-server stands.
         heard_s: when nats-server answered last; None before.
+        trouble: why no online work can be pulled; empty while some can.
         ran_s: when a forward pass succeeded last; None before.
         took_s: how long the last step took.
         num_failed: forward passes that failed since.
@@ -61,6 +63,7 @@ class Vitals:
     turned_s: float
     is_connected: bool = False
     heard_s: float | None = None
+    trouble: str = ""
     ran_s: float | None = None
     took_s: float = 0.0
     num_failed: int = 0
@@ -102,7 +105,7 @@ def _unheard(vitals: Vitals, limits: Limits, now_s: float) -> str | None:
         return "nats-server has not answered yet"
     if (silent_s := now_s - vitals.heard_s) > limits.broker_s:
         return f"nats-server has not answered for {silent_s:.0f} s"
-    return None
+    return f"no online work can be pulled: {vitals.trouble}" if vitals.trouble else None
 
 
 def _not_run(vitals: Vitals, limits: Limits, now_s: float) -> str | None:

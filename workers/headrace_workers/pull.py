@@ -71,8 +71,10 @@ class Puller:
 
     Attributes:
         stream: name of the NATS stream.
+        priority: class of its work.
         share: of the purse.
         at_rest: set while no pull is open, so that nothing can be on its way here.
+        trouble: why the last pull failed, as it was logged; empty if it did not.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Puller:
         self.stream = stream
         self.share = share
         self._nats = nats
-        self._priority: Priority = priority
+        self.priority: Priority = priority
         self._limits = limits
         self._hooks = hooks
         self.at_rest = asyncio.Event()
@@ -99,8 +101,7 @@ class Puller:
         # Whether the last pull brought any work.
         self._is_fruitful = False
         self._ended: asyncio.Future[str] | None = None
-        # Why the last pull failed, as it was logged; empty if it did not.
-        self._trouble = ""
+        self.trouble = ""
 
     async def run(self) -> None:
         """Pull until cancelled. Pause before, and wait until it is at rest, to lose nothing that is on its way."""
@@ -199,7 +200,7 @@ class Puller:
             self._end(f"{headers['Status']} {description}".strip())
             return
         self._is_fruitful = True
-        delivery = Delivery(message, self._priority, self._settled)
+        delivery = Delivery(message, self.priority, self._settled)
         self.share.arrive(delivery.size)
         if self.share.credit < _SMALLEST_MESSAGE:
             self._end(_USED_UP)
@@ -237,8 +238,8 @@ class Puller:
     def _log(self, trouble: str) -> None:
         """Say what is new: a server that is gone ends one pull after the other, for as long as it is."""
         if trouble:
-            level = logging.DEBUG if trouble == self._trouble else logging.WARNING
+            level = logging.DEBUG if trouble == self.trouble else logging.WARNING
             logger.log(level, "pull on %s ended: %s", self.stream, trouble)
-        elif self._trouble:
+        elif self.trouble:
             logger.info("pulls on %s work again", self.stream)
-        self._trouble = trouble
+        self.trouble = trouble

@@ -64,6 +64,7 @@ class Pulse:
             turned_s=self._turned_s,
             is_connected=worker.broker.link.up.is_set(),
             heard_s=self._heard_s,
+            trouble=worker.trouble,
             ran_s=max((at for at in (counters.ran_s, self._probed_s) if at is not None), default=None),
             took_s=counters.took_s,
             num_failed=counters.failed_in_a_row or self._num_failed,

@@ -157,6 +157,12 @@ class Worker:
         return sum(not puller.at_rest.is_set() for puller in self._pullers)
 
     @property
+    def trouble(self) -> str:
+        """Why no online work can be pulled, from any queue; empty while some can."""
+        found = [puller.trouble for puller in self._pullers if puller.priority == "online"]
+        return found[0] if all(found) else ""
+
+    @property
     def num_without_room(self) -> int:
         """Chunks in hand that have run, and whose result the broker has no room for yet."""
         return self._answers.num_without_room
