@@ -1,6 +1,7 @@
 # Every target sets up the virtual environment it needs; a second run finds it done.
 #   make demo   embed real sentences through a real nats-server
 #   make test   the whole test suite        make check  ruff and mypy
+#   make test-bench  benches from end to end
 #   make test-ops  what is in ops/, with real Docker and Prometheus; make ops-packages installs them (Debian, root)
 #   make bench  Headrace and its peers side by side, within 20 minutes; make bench-quick within 3. Both install the peers
 #               first if need be, each in an environment of its own: make bench-peers
@@ -17,14 +18,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Files stay whole, for the sake of what their tests share, and in order, so that the long ones do not come last.
 SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-ops ops-packages check bench bench-quick bench-peers gpu-check dev lock clean
+.PHONY: demo test test-bench test-ops ops-packages check bench bench-quick bench-peers gpu-check dev lock clean
 
 demo: .venv/.demo
 	$(BIN)/headrace demo
 	@echo '(. .venv/bin/activate puts the command on your path)'
 
 test: .venv/.dev .venv/.kernels
-	$(BIN)/pytest $(SPREAD) $(ARGS)
+	$(BIN)/pytest $(SPREAD) -m "not whole_run" $(ARGS)
+
+# Benches from end to end: minutes of work of all cores, for who changes bench/ or what it measures.
+test-bench: .venv/.dev
+	$(BIN)/pytest tests/bench -m whole_run $(ARGS)
 
 # Installs nothing. What it misses it says first, and skips the tests that need it.
 test-ops: .venv/.dev

@@ -106,6 +106,7 @@ async def test_a_part_that_breaks_is_told_and_the_others_go_on(tmp_path: Path, m
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.whole_run
 def test_a_quick_run_of_all_parts_loses_nothing_and_leaves_no_process(tmp_path: Path) -> None:
     out = tmp_path / "folder" / "bulk.json"
     process = psutil.Popen([sys.executable, str(BENCH / "bulk_run.py"), "--quick", "--out", str(out)])

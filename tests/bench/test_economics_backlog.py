@@ -43,6 +43,7 @@ async def test_a_backlog_of_200_chunks_fills_and_drains_and_nothing_is_left(mode
     assert not store.exists()
 
 
+@pytest.mark.whole_run
 async def test_every_depth_is_measured(model: str) -> None:
     said: list[str] = []
     found = await backlog.measure(model, (40, 400), 5, said.append)
@@ -54,6 +55,7 @@ async def test_every_depth_is_measured(model: str) -> None:
         assert min(line.broker_memory_mib, line.broker_disk_mib) > 0
 
 
+@pytest.mark.whole_run
 async def test_null_and_real_workers_take_chunks_out(model: str) -> None:
     async with Queue.opened(model, CHUNK_TOKENS) as queue:
         crowd = Crowd(queue, model, 0.2, lambda _: None)
@@ -90,6 +92,7 @@ async def test_an_exception_leaves_no_process_and_no_file(model: str) -> None:
     assert not stores[0].exists()
 
 
+@pytest.mark.whole_run
 def test_ctrl_c_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / "economics_run.py"), "--backlog", "50000"]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)}, text=True)

@@ -53,6 +53,7 @@ def test_models_are_the_same_each_time(minilm: Engine, models: Models, tmp_path:
         assert (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
 
 
+@pytest.mark.whole_run
 def test_every_shape_is_stepped_and_set_against_the_limit(embedder: Engine) -> None:
     encoder = embedder.checkpoint.encoder
     assert isinstance(encoder, BertConfig)

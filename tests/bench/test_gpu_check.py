@@ -28,6 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> "tuple[subprocess.Completed
     return done, json.loads((directory / "new" / "gpu.json").read_text("utf-8"))
 
 
+@pytest.mark.whole_run
 def test_a_run_on_a_cpu_succeeds_and_says_that_it_is_scaled_down(run: Any) -> None:
     done, found = run
     assert done.returncode == 0, done.stdout + done.stderr
@@ -36,12 +37,14 @@ def test_a_run_on_a_cpu_succeeds_and_says_that_it_is_scaled_down(run: Any) -> No
     assert done.stdout.splitlines()[-1] == "new/gpu.json"
 
 
+@pytest.mark.whole_run
 def test_every_stage_says_something(run: Any) -> None:
     _, found = run
     assert {finding["where"]["stage"] for finding in found["findings"]} >= STAGES
     assert not [finding for finding in found["findings"] if finding.get("outcome") == "failed"]
 
 
+@pytest.mark.whole_run
 def test_what_needs_cuda_is_listed_with_the_reason(run: Any) -> None:
     done, found = run
     skipped = {
@@ -56,6 +59,7 @@ def test_what_needs_cuda_is_listed_with_the_reason(run: Any) -> None:
     assert "prepare, fa3: it is here: it is for CUDA devices" in done.stdout
 
 
+@pytest.mark.whole_run
 def test_times_have_floors_and_a_bulk_has_two_sizes(run: Any) -> None:
     done, found = run
     times = [finding for finding in found["findings"] if finding["kind"] == "Timing"]
@@ -65,6 +69,7 @@ def test_times_have_floors_and_a_bulk_has_two_sizes(run: Any) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 120
 
 
+@pytest.mark.whole_run
 def test_the_json_names_no_place_on_a_disk(run: Any) -> None:
     facts = json.dumps(run[1]["facts"])
     assert not re.search(r'(^|[\s"])/', facts)
@@ -72,6 +77,7 @@ def test_the_json_names_no_place_on_a_disk(run: Any) -> None:
 
 
 @pytest.mark.parametrize(("number", "moment"), [(signal.SIGINT, "attention"), (signal.SIGTERM, "rates")])
+@pytest.mark.whole_run
 def test_an_interrupted_run_prints_and_keeps_what_it_has(number: int, moment: str, tmp_path: Path) -> None:
     out = tmp_path / "gpu.json"
     command = [sys.executable, SCRIPT, "--device", "cpu", "--out", str(out)]

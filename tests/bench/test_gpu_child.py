@@ -95,6 +95,7 @@ def failures(messages: list[Message]) -> list[Check]:
 
 
 @pytest.mark.parametrize("name", CAPTURABLE)
+@pytest.mark.whole_run
 def test_a_backend_goes_through_all_stages(name: str, device: tuple[Runtime, Memory]) -> None:
     messages = said(name, *STAGES)
     assert not failures(messages)

@@ -37,6 +37,7 @@ def test_a_wrong_flag_ends_the_program(wrong: list[str], capsys: pytest.CaptureF
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.whole_run
 def test_a_quick_run_of_all_parts_answers_calls_in_each_and_leaves_no_process(tmp_path: Path) -> None:
     out = tmp_path / "folder" / "online.json"
     process = psutil.Popen([sys.executable, str(BENCH / "online_run.py"), "--quick", "--out", str(out)])

@@ -36,6 +36,7 @@ def found(run: "tuple[str, Path]") -> "dict[str, Any]":
     return json.loads(file.read_text("utf-8"))  # type: ignore[no-any-return]
 
 
+@pytest.mark.whole_run
 def test_both_ways_of_using_headrace_are_right_in_every_case(found: "dict[str, Any]") -> None:
     assert [suite["name"] for suite in found["suites"]] == ["low-latency-embedding", "high-concurrency"]
     for case in (case for suite in found["suites"] for case in suite["cases"]):
@@ -47,6 +48,7 @@ def test_both_ways_of_using_headrace_are_right_in_every_case(found: "dict[str, A
             assert 0 < entry["limit_share"] < 1.05
 
 
+@pytest.mark.whole_run
 def test_who_did_not_take_part_is_named_with_the_reason(found: "dict[str, Any]") -> None:
     others = {contender["name"]: contender for contender in found["contenders"] if not contender["is_ours"]}
     assert others["vllm"]["status"] in {"absent", "failed"}  # its client is not installed, or nobody answers
@@ -56,6 +58,7 @@ def test_who_did_not_take_part_is_named_with_the_reason(found: "dict[str, Any]")
     assert found["unmeasured"] == {}
 
 
+@pytest.mark.whole_run
 def test_the_calibration_and_the_breakdown_are_there(found: "dict[str, Any]") -> None:
     assert found["calibrated"]["step_tokens"] >= 512
     assert found["calibrated"]["points"]
@@ -65,6 +68,7 @@ def test_the_calibration_and_the_breakdown_are_there(found: "dict[str, Any]") ->
     assert [steps["shape"] for steps in found["shapes"]][:3] == ["10 tok", "128 tok", "512 tok"]
 
 
+@pytest.mark.whole_run
 def test_the_report_is_written_beside_the_json_and_the_tables_fit_100_columns(run: "tuple[str, Path]") -> None:
     printed, folder = run
     (page,) = folder.glob("*.md")

@@ -53,6 +53,7 @@ def test_a_wrong_flag_ends_the_program(wrong: list[str], capsys: pytest.CaptureF
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.whole_run
 def test_a_quick_run_answers_calls_writes_rows_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
     process = psutil.Popen([sys.executable, str(BENCH / "soak_run.py"), "--quick", "--out", str(out)])
