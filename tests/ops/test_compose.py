@@ -111,6 +111,7 @@ def fleet(images: Docker, config: dict[str, Any], tmp_path: Path) -> Iterator[st
         )
 
 
+@pytest.mark.long
 def test_a_fleet_comes_up_and_embeds_over_http(fleet: str) -> None:
     asked = {"model": "models", "input": ["a mill by the river", "tokens to a device"]}
     answer = httpx.post(f"http://{fleet}/v1/embeddings", json=asked, timeout=30)

@@ -13,7 +13,7 @@ from headrace_engine.resolve import resolve
 from . import image, wheelhouse
 from .docker import Docker
 
-pytestmark = pytest.mark.timeout(900)  # the first of them builds
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first of them builds
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ["cpu", "client"]
