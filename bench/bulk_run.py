@@ -7,13 +7,12 @@ bulk/.
 import argparse
 import asyncio
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from arguments import count, work_folder
 from bulk import chaos, million, real, throughput
 from bulk.ground import Amount, Ground
 from headrace_engine import EngineConfig
@@ -67,9 +66,9 @@ class Flags:
         parser.add_argument(
             "--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART", help=", ".join(PARTS)
         )
-        parser.add_argument("--seeds", type=_count, help="runs with faults (20)")
+        parser.add_argument("--seeds", type=count, help="runs with faults (20)")
         parser.add_argument("--first-seed", type=int, default=0, help="of them (%(default)s)")
-        parser.add_argument("--documents", type=_count, help="of each job, for all parts (each has its own number)")
+        parser.add_argument("--documents", type=count, help="of each job, for all parts (each has its own number)")
         parser.add_argument("--quick", action="store_true", help="a little of each part, and no verdicts")
         parser.add_argument("--job-options", default="", help="more flags of headrace reindex, in one argument")
         parser.add_argument("--keep", type=Path, help="an empty folder for all that is written; it stays")
@@ -86,13 +85,6 @@ class Flags:
             out=found.out,
         )
 
-    def work(self) -> AbstractContextManager[str]:
-        """The folder for what is written, while the context lasts."""
-        if self.keep is None:
-            return tempfile.TemporaryDirectory(prefix="headrace-bench-")
-        self.keep.mkdir(parents=True, exist_ok=True)
-        return nullcontext(str(self.keep))
-
 
 def _amount(found: argparse.Namespace) -> Amount:
     amount = Amount.quick() if found.quick else Amount()
@@ -100,13 +92,6 @@ def _amount(found: argparse.Namespace) -> Amount:
         own = dict.fromkeys(("million", "real", "throughput", "chaos"), found.documents)
         amount = replace(amount, **own)
     return amount if found.seeds is None else replace(amount, seeds=found.seeds)
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
 
 
 async def measure(ground: Ground, parts: Sequence[str]) -> list[Finding]:
@@ -127,7 +112,7 @@ def main() -> None:
     cores = Cores.here()
     config = EngineConfig(threads=len(cores.device))
     machine = Machine.here(str(compute_dtype(config, torch.device("cpu"))).removeprefix("torch."))
-    with flags.work() as work:
+    with work_folder(flags.keep) as work:
         ground = Ground(
             model=flags.model,
             work=Path(work),

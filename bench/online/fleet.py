@@ -1,6 +1,6 @@
 """A nats-server and a worker, in processes of their own, on the cores that are theirs.
 
-It knows how they are started, and what the broker says of the online queue. It does not know who calls.
+It knows how they are started. It does not know who calls.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,9 @@ from tempfile import TemporaryDirectory
 from economics import processes
 from economics.meter import Reading
 from headrace import Client, local
-from headrace_contracts import connection, subjects
 
 from online.cores import Cores, on
 
-_CONNECT_S = 10.0
 _WARM_UP_CALLS = 20
 
 
@@ -48,25 +46,6 @@ class Fleet:
         async with await Client.connect(self.url) as client:
             for _ in range(_WARM_UP_CALLS):
                 await client.embed(text)
-
-    async def left(self) -> int:
-        """Chunks that the online queues still have, whether or not a worker holds them.
-
-        Raises:
-            nats.errors.Error: The broker does not say.
-        """
-        nats, _ = await connection.connect(self.url, name="bench", inbox="_INBOX.bench", timeout_s=_CONNECT_S)
-        try:
-            async with await Client.connect(self.url) as client:
-                specs = await client.models()
-            jetstream, left = nats.jetstream(), 0
-            for spec in specs:
-                for shard, queue in spec.online_queues:
-                    stream = subjects.online_stream(spec.name, shard, queue)
-                    left += (await jetstream.stream_info(stream)).state.messages
-            return left
-        finally:
-            await nats.close()
 
 
 @contextmanager

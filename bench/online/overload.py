@@ -27,6 +27,7 @@ from online.capacity import Capacity
 from online.finding import Figure, Finding, Verdict, p99_ms
 from online.fleet import Fleet
 from online.ground import Ground, run, until
+from online.left import left
 from online.memory import Memory, allowed, thirds
 from online.plan import Loop, Plan, Ran, When
 from online.tally import Tally
@@ -104,7 +105,7 @@ async def _overload(ground: Ground, fleet: Fleet, can: Capacity, rate: float, ca
         light_from_s=light.begin_s,
         memory=memory,
         used=used,
-        left=await fleet.left(),
+        left=await left(fleet.url, "online"),
     )
 
 

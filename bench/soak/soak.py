@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace import Client
-from headrace_contracts import connection, subjects
 from online.call import Call, begun, took_ms
 from online.finding import Figure, Finding, Verdict, p50_ms, p99_ms
 from online.gateway_process import MODEL
 from online.ground import Ground
+from online.left import left
 from online.plan import Ran, When
 from online.tally import Tally
 
@@ -23,7 +23,6 @@ from soak.load import Rates
 from soak.slope import Slope, settled
 from soak.watch import Seen, Watch
 
-_CONNECT_S = 10.0
 # Of callers that wait. Others may be refused or late, as whoever calls too much or waits too little must expect.
 _PATIENT = ("queries", "passages", "http")
 
@@ -73,8 +72,8 @@ async def measure(ground: Ground, settings: Settings, work: Path) -> Finding:
                     until_s=when.end_s,
                 )
             )
-        left = await _left(running.url)
-    return finding(watch.seen, asking.result(), indexing.result(), when, left)
+        num_left = await left(running.url, "online", "batch")
+    return finding(watch.seen, asking.result(), indexing.result(), when, num_left)
 
 
 async def _warm_up(ground: Ground, url: str) -> None:
@@ -83,20 +82,7 @@ async def _warm_up(ground: Ground, url: str) -> None:
             await client.embed(text)
 
 
-async def _left(url: str) -> int:
-    """Messages that any queue of the fleet still has."""
-    async with await Client.connect(url) as client:
-        specs = await client.models()
-    nats, _ = await connection.connect(url, name="bench", inbox="_INBOX.bench", timeout_s=_CONNECT_S)
-    try:
-        names = [subjects.batch_stream(spec.name) for spec in specs]
-        names += [subjects.online_stream(spec.name, *queue) for spec in specs for queue in spec.online_queues]
-        return sum([(await nats.jetstream().stream_info(name)).state.messages for name in names])
-    finally:
-        await nats.close()
-
-
-def finding(seen: Mapping[str, Seen], ran: Mapping[str, Ran], done: Jobs, when: When, left: int) -> Finding:
+def finding(seen: Mapping[str, Seen], ran: Mapping[str, Ran], done: Jobs, when: When, num_left: int) -> Finding:
     """What it comes to.
 
     Args:
@@ -104,7 +90,7 @@ def finding(seen: Mapping[str, Seen], ran: Mapping[str, Ran], done: Jobs, when: 
         ran: What came of each kind of calls.
         done: What came of the jobs.
         when: The load was there.
-        left: Messages in the queues after it.
+        num_left: Messages in the queues after it.
     """
     memory = {name: _slope(each, each.mib) for name, each in seen.items()}
     tallies = {name: Tally.of(each.calls, each.offered) for name, each in ran.items()}
@@ -130,7 +116,7 @@ def finding(seen: Mapping[str, Seen], ran: Mapping[str, Ran], done: Jobs, when: 
             _none("reconnects", sum(each.reconnects[-1] for each in seen.values() if each.reconnects)),
             _none("calls without an account", sum(each.unaccounted for each in tallies.values())),
             _none("jobs that are not whole", len(done.faults)),
-            _none("messages left in queues", left),
+            _none("messages left in queues", num_left),
             *(
                 Verdict(what=f"{name} answered", found=tallies[name].success, limit=0.999, sense="at least")
                 for name in _PATIENT
