@@ -3,7 +3,7 @@
 Knows fields, shapes and units. Does not know bytes (codec.py) nor where a message travels (subjects.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, TypeAlias, get_args
@@ -281,3 +281,12 @@ class Presence:
     def valid_s(self) -> float:
         """Seconds for which it holds: a worker that is silent for three of its intervals is gone."""
         return _SILENCES * self.every_ms / 1000
+
+
+def rate_together(rates: Collection[int | None]) -> int | None:
+    """Tokens/s of workers that say so of themselves; None where nobody knows.
+
+    One that does not know its rate counts as the mean of the others.
+    """
+    known = [rate for rate in rates if rate is not None]
+    return round(sum(known) / len(known) * len(rates)) if known else None

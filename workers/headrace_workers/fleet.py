@@ -7,6 +7,7 @@ clock that never jumps. Does not know NATS, nor what is done by it.
 from dataclasses import dataclass
 
 from headrace_contracts import Presence
+from headrace_contracts.messages import rate_together
 
 # Of an interval: in that time everybody who is there has spoken.
 _ALL_HEARD = 1.5
@@ -73,9 +74,8 @@ class Fleet:
         """
         self._others = {name: member for name, member in self._others.items() if member.until_s > now_s}
         names = tuple(sorted((self._me, *self._others)))
-        known = [one for one in (rate, *(member.rate for member in self._others.values())) if one is not None]
         return View(
             workers=names,
-            rate=round(sum(known) / len(known) * len(names)) if known else None,
+            rate=rate_together([rate, *(member.rate for member in self._others.values())]),
             sets_limits=names[0] == self._me and self._all_heard_s is not None and now_s >= self._all_heard_s,
         )

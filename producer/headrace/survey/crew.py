@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from headrace_contracts import Presence
+from headrace_contracts.messages import rate_together
 
 # Within one and a half of the intervals that workers announce themselves in by default, all who are there have spoken.
 LISTEN_S = 3.0
@@ -44,7 +45,7 @@ class Crew:
     @property
     def rate(self) -> int | None:
         """Tokens/s that they do together, where one that does not know counts as the mean; None where nobody knows."""
-        return _rate(self.members)
+        return rate_together([member.rate for member in self.members])
 
     def seconds_for(self, tokens: int) -> float | None:
         """How long they take for so many tokens; where nobody is there now, how long the last ones would have taken.
@@ -107,11 +108,6 @@ class Roster:
         there = {name: heard for name, heard in heard_of if heard.at_s + heard.presence.valid_s > now_s}
         self._heard[model] = there
         members = tuple(Member(name, heard.presence.rate, now_s - heard.at_s) for name, heard in sorted(there.items()))
-        if rate := _rate(members):
+        if rate := rate_together([member.rate for member in members]):
             self._last_rates[model] = rate
         return Crew(members, self._last_rates.get(model))
-
-
-def _rate(members: tuple[Member, ...]) -> int | None:
-    known = [member.rate for member in members if member.rate is not None]
-    return round(sum(known) / len(known) * len(members)) if known else None
