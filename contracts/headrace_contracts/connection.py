@@ -1,8 +1,8 @@
 """How both sides connect to nats-server, and whether the connection stands.
 
 Knows nats-py's options: a dead link is noticed within seconds and a lost one is sought for ever, where its defaults
-take six minutes and give up after two. What is mended of it is in patient.py. Does not know what travels over the
-connection, nor each side's errors.
+take six minutes and give up after two; sooner where somebody waits (doubt.py). What is mended of it is in patient.py.
+Does not know what travels over the connection, nor each side's errors.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from nats.errors import Error as NatsError
 
 from headrace_contracts import subjects, tls, topology
 from headrace_contracts.credentials import Credentials
+from headrace_contracts.doubt import Doubt
 from headrace_contracts.errors import ContractError
 from headrace_contracts.patient import Patient, Unreadable
 from headrace_contracts.refusal import NotAllowed, is_refusal
@@ -65,6 +66,8 @@ class Link:
         on_up: called after it was made anew.
         on_down: called after it was lost.
         on_not_allowed: called when the server refuses something that was published or subscribed; must not block.
+        doubt: to be called by who has waited in vain for what the server says at once when it is well; it returns at
+            once. A server that then does not answer is left for another one.
     """
 
     def __init__(self) -> None:
@@ -72,6 +75,7 @@ class Link:
         self.on_up: Callable[[], None] = _nothing
         self.on_down: Callable[[], None] = _nothing
         self.on_not_allowed: Callable[[NotAllowed], None] = _no_matter
+        self.doubt: Callable[[], None] = _nothing
 
     async def went_up(self) -> None:
         """nats-py reconnected."""
@@ -123,6 +127,7 @@ async def connect(
         link.on_not_allowed(error)
 
     nats = Patient(access, not_allowed, tls=demands_tls or (access is not None and access.tls is not None))
+    link.doubt = Doubt(nats).cast
     seeking = _Seeking(nats, servers, on_error or _ignore)
 
     async def went_up() -> None:

@@ -5,6 +5,7 @@ Knows what in it waits for ever, gives up for good, or says too little. Does not
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +23,7 @@ from headrace_contracts.tls import PlainText
 
 
 class Patient(NatsClient):
-    """nats-py's client, mended in six places.
+    """nats-py's client, mended in seven places.
 
     It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
     that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
@@ -42,8 +43,13 @@ class Patient(NatsClient):
 
     Where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
 
-    And closing a connection that is lost writes nothing more to it. nats-py would, and end there by whatever error the
+    Closing a connection that is lost writes nothing more to it. nats-py would, and end there by whatever error the
     transport raises, with its tasks and subscriptions as they were; over TLS that is an AttributeError.
+
+    And a lost connection is not waited for. nats-py first closes it, which asyncio does once all is sent that was to be
+    sent: to a server that is cut off that may take a quarter of an hour. What was to be sent is lost either way.
+
+    Besides, it can be asked whether the server answers, and leave it for another one.
 
     Attributes:
         is_silent: whether what took the last connection had not said in time what a nats-server says first.
@@ -55,7 +61,60 @@ class Patient(NatsClient):
         self._on_violation = on_violation
         self._must_encrypt = tls
         self.is_silent = False
+        self._left: dict[str, float] = {}
         self._asked: WeakKeyDictionary[asyncio.Future[Msg], str] = WeakKeyDictionary()
+
+    @property
+    def num_servers(self) -> int:
+        """Servers that are known: those that were named, and those that they have told of."""
+        return len(self._server_pool)
+
+    @property
+    def server(self) -> str:
+        """Host and port of the server that the last connection was to."""
+        return "" if self._current_server is None else self._current_server.uri.netloc.rpartition("@")[2]
+
+    async def answers(self, slices: int, slice_s: float) -> bool:
+        """Whether the server says anything, to a PING or besides, within so many slices of so many seconds."""
+        before = self._num_heard()
+        pong: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        # A buffer that nobody empties must not hold this up.
+        asking = asyncio.create_task(self._send_ping(pong))
+        try:
+            for _ in range(slices):
+                await asyncio.wait([pong], timeout=slice_s)
+                if self._num_heard() != before:
+                    return True
+            return False
+        finally:
+            pong.cancel()
+            asking.cancel()
+            # What it may raise is that the connection was lost meanwhile.
+            await asyncio.gather(asking, return_exceptions=True)
+
+    def _num_heard(self) -> int:
+        return self.stats["in_msgs"] + self._pongs_received
+
+    async def leave(self) -> None:
+        """Give this connection up and seek another server; this one comes last, as others that were left lately do."""
+        if self._current_server is not None:
+            self._left[self._current_server.uri.netloc] = time.monotonic()
+        await self.force_reconnect()
+
+    async def _select_next_server(self) -> None:
+        self._server_pool.sort(key=lambda server: self._left.get(server.uri.netloc, 0.0))
+        await super()._select_next_server()
+
+    async def _attempt_reconnect(self) -> None:
+        self._abort()
+        await super()._attempt_reconnect()
+
+    def _abort(self) -> None:
+        """Drop the connection with all that was to be sent."""
+        # TLS and plain TCP have such a writer, WebSockets have none.
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():

@@ -23,6 +23,7 @@ from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, MaxPayloadError
 from nats.errors import Error as NatsError
 
+from headrace.ack_times import AckTimes
 from headrace.errors import AccessDenied, ConnectionFailed, DeadlineExceeded
 from headrace.hedging import Hedges, Hedging
 from headrace.outcome import Event, Outcome, by_broker, is_final, read_ack, read_reply
@@ -35,6 +36,8 @@ from headrace.shard_health import ShardHealth
 
 # Chunks on their way at a time: enough to keep a fleet busy, few enough to bound memory.
 _WINDOW = 256
+# What workers have in hand is answered by then, as a rule.
+_STORED_S = 1.0
 _INBOX = "c"  # keeps our inboxes apart from those that nats-py makes under the same prefix
 # The last token of an inbox: what comes there. It stands in the message id of a hedge, too.
 _ACK, _REPLY, _HEDGE = "a", "r", "h"
@@ -51,6 +54,7 @@ class Exchange:
         self._calls: dict[str, Pending] = {}
         self._health = ShardHealth()
         self._waits = QueueWaits()
+        self._acks = AckTimes()
         self._hedges = None if hedging is None else Hedges(hedging)
         self._hedging: set[asyncio.Task[None]] = set()
         self._retry_budget = RetryBudget()
@@ -91,7 +95,7 @@ class Exchange:
         self._retry_budget.pay_in()
         if self._inbox in self._forbidden:
             raise AccessDenied(str(self._forbidden[self._inbox]))
-        pending = self._calls[number] = Pending(chunk, Retries(chunk.retries, self._retry_budget))
+        pending = self._calls[number] = Pending(chunk, Retries(chunk.retries, self._retry_budget), self._acks)
         try:
             async with asyncio.timeout_at(chunk.deadline.loop_s), window:
                 if self._hedges is None or chunk.hedge_route is None:
@@ -153,8 +157,8 @@ class Exchange:
             if (span := pending.chunk.span) is not None:
                 span.published(route, pending.copy)
             event = await self._publish(pending, route, number) or await pending.outcome()
-            if pending.chunk.priority == "online" and self._link.up.is_set():
-                self._learn(route, event)
+            if self._link.up.is_set():
+                self._learn(pending.chunk.priority, route, event)
             is_last = route == routes[-1]
             if span is not None and not is_final(event):
                 span.told(event)
@@ -194,8 +198,12 @@ class Exchange:
             request_id=chunk.request_id,
         )
 
-    def _learn(self, route: str, event: Event) -> None:
+    def _learn(self, priority: Priority, route: str, event: Event) -> None:
         """Note how a route did. Where a shard has just failed, the other calls on it go on to the next one at once."""
+        if event is Outcome.UNCONFIRMED:
+            self._link.doubt()
+        if priority == "batch":  # it has one route only
+            return
         if isinstance(event, Reply):
             self._waits.answered(route, event.usage, _now_s())
         elif event is Outcome.FULL:
@@ -203,12 +211,21 @@ class Exchange:
         if event is Outcome.MISSING and self._health.gone(route):
             doomed = [call for call in self._calls.values() if call.route == route]
         elif event is Outcome.UNCONFIRMED and self._health.silent(route, _now_s()):
-            # What it has stored may have been handed out, and be answered yet.
             doomed = [call for call in self._calls.values() if call.route == route and not call.is_stored]
+            # What it has stored may have been handed out, and be answered yet.
+            stored = [call for call in self._calls.values() if call.route == route and call.is_stored]
+            asyncio.get_running_loop().call_later(_STORED_S, self._give_up, route, stored)
         else:
             return
         for call in doomed:
             call.events.put_nowait(Outcome.LOST)
+
+    def _give_up(self, route: str, stored: Iterable[Pending]) -> None:
+        """The route fell silent a while ago: should it still be, what it had stored then is published elsewhere."""
+        if self._health.is_silent(route):
+            for call in stored:
+                if call.route == route and call.is_stored:
+                    call.events.put_nowait(Outcome.LOST)
 
     async def _cancel(self, chunks: Iterable[Outgoing]) -> None:
         """Tell the workers not to run them; who does not hear it computes for nobody."""
@@ -227,7 +244,7 @@ class Exchange:
             return  # a second copy's reply, or nobody waits any more
         event = read_ack(message.data) if kind == _ACK else read_reply(message.data)
         if event is Outcome.STORED:
-            pending.is_stored = True
+            pending.stored()
             self._health.answered(pending.route)
         if kind != _HEDGE or isinstance(event, Reply):
             pending.events.put_nowait(event)

@@ -4,16 +4,21 @@ Knows events and pauses. Does not know NATS: exchange.py does.
 """
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 from headrace_contracts import ErrorCode, ErrorReply, topology
 
+from headrace.ack_times import AckTimes
 from headrace.outcome import Event, Outcome, by_broker, is_final, is_refusal
 from headrace.outgoing import Outgoing
 from headrace.pauses import Pauses
 from headrace.retries import Retries
 
-_ACK_TIMEOUT_S = 2.0
+# Of batch work: the broker stores it on disk, on several servers, and has time.
+_BATCH_ACK_S = 2.0
+# For what came while this process itself stood still to be looked at.
+_GRACE_S = 0.05
 # When to come back if nobody says: an online queue holds about two seconds of work.
 RETRY_MS = 1000
 
@@ -28,16 +33,21 @@ class Pending:
         is_published: whether the broker may have it.
         route: where it was published last.
         is_stored: whether a PubAck says that it is kept there.
+        num_published: how often it was.
+        published_s: when it was published last, by the event loop's clock.
         is_hedged: whether a copy went to another shard meanwhile.
     """
 
-    def __init__(self, chunk: Outgoing, retries: Retries) -> None:
+    def __init__(self, chunk: Outgoing, retries: Retries, acks: AckTimes) -> None:
         self.chunk = chunk
+        self._acks = acks
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.copy = 0
         self.is_published = False
         self.route = ""
         self.is_stored = False
+        self.num_published = 0
+        self.published_s = 0.0
         self.is_hedged = False
         self._retries = retries
         self._pauses = Pauses()
@@ -53,20 +63,37 @@ class Pending:
             # The broker may know the old message id and yet have lost the chunk, or its reply: another one must do.
             self.copy += 1
         self.is_published = True
+        self.num_published += 1
+        self.published_s = asyncio.get_running_loop().time()
         self.route = route
         self.is_stored = False
+
+    def stored(self) -> None:
+        """A PubAck came."""
+        self.is_stored = True
+        # Of which copy it is, where there are several, nobody can tell. Batch is stored on disks, and takes longer.
+        if self.num_published == 1 and self.chunk.priority == "online":
+            self._acks.took(asyncio.get_running_loop().time() - self.published_s)
 
     async def outcome(self) -> Event:
         """The next event that something must be done about."""
         # Timers that are events themselves: an asyncio.timeout for each of the two waits costs a query 30 µs.
         call_later = asyncio.get_running_loop().call_later
-        timer = call_later(_ACK_TIMEOUT_S, self.events.put_nowait, Outcome.UNCONFIRMED)
+        is_online = self.chunk.priority == "online"
+        patience_s = self._acks.timeout_s if is_online else _BATCH_ACK_S
+        timer = call_later(patience_s, self.events.put_nowait, Outcome.UNCONFIRMED)
         try:
             event = await self.events.get()
+            if event is Outcome.UNCONFIRMED:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_GRACE_S):
+                        event = await self.events.get()
+            if event is Outcome.UNCONFIRMED and is_online:
+                self._acks.ran_out()
             if event is Outcome.STORED:
                 timer.cancel()
                 # The broker forgets what has waited for long in an online queue; in a batch queue it keeps it.
-                if self.chunk.priority == "online":
+                if is_online:
                     timer = call_later(topology.ONLINE_MAX_AGE_S, self.events.put_nowait, Outcome.LOST)
             while event is Outcome.STORED:
                 event = await self.events.get()

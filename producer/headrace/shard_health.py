@@ -46,6 +46,10 @@ class ShardHealth:
         self._proven.remove(route)
         return True
 
+    def is_silent(self, route: str) -> bool:
+        """Whether it has taken nothing since it did not answer in time."""
+        return route in self._silent
+
     def silent(self, route: str, now_s: float) -> bool:
         """It did not answer in time.
 

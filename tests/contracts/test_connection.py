@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import pytest
 import uvloop
 from headrace import local
-from headrace_contracts.connection import Unreachable, close, connect
+from headrace_contracts.connection import Link, Unreachable, close, connect
+from headrace_contracts.patient import Patient
 from nats.errors import FlushTimeoutError
 
 from ..waiting import until
@@ -146,3 +147,78 @@ async def test_a_publish_that_waits_for_its_buffer_to_empty_can_be_cancelled(nat
     finally:
         nats_server.process.send_signal(signal.SIGCONT)
         await close(nats)
+
+
+@contextmanager
+def _two_servers() -> Iterator[dict[int, local.Server]]:
+    """Two that know nothing of each other, by port."""
+    with local.server() as one, local.server() as other:
+        yield {each.port: each for each in (one, other)}
+
+
+@asynccontextmanager
+async def _connected(*servers: local.Server) -> AsyncIterator[tuple[Patient, Link]]:
+    url = ",".join(each.url for each in servers)
+    nats, link = await connect(url, name="test", inbox="hr.inbox.test", timeout_s=5)
+    assert isinstance(nats, Patient)
+    try:
+        yield nats, link
+    finally:
+        await close(nats)
+
+
+def _port(nats: Patient) -> int:
+    assert nats.connected_url is not None
+    return int(nats.connected_url.port or 0)
+
+
+async def test_a_server_that_stands_still_is_left_for_another_when_it_is_doubted() -> None:
+    with _two_servers() as servers:
+        async with _connected(*servers.values()) as (nats, link):
+            frozen = servers[_port(nats)]
+            frozen.process.send_signal(signal.SIGSTOP)
+            try:
+                writer = nats._transport._io_writer  # type: ignore[union-attr] # of a connection that stands
+                # It takes in nothing any more: closing this connection politely would wait for it.
+                while not writer.transport.get_write_buffer_size():
+                    writer.write(b"PUB nobody 1000000\r\n" + bytes(1_000_000) + b"\r\n")
+                    await asyncio.sleep(0)
+                went_up = asyncio.Event()
+                link.on_up = went_up.set
+                link.doubt()
+                await asyncio.wait_for(went_up.wait(), 20)
+                assert nats.is_connected
+                assert _port(nats) != frozen.port
+            finally:
+                frozen.process.send_signal(signal.SIGCONT)
+
+
+async def test_a_server_that_answers_is_not_left() -> None:
+    with _two_servers() as servers:
+        async with _connected(*servers.values()) as (nats, link):
+            link.on_down = lambda: pytest.fail("it answers")
+            for num_asked in range(1, 4):
+                link.doubt()
+                await until(lambda asked=num_asked: nats._pongs_received == asked, "it was asked")  # type: ignore[misc] # of a default
+            await nats.flush()
+
+
+async def test_where_there_is_no_other_server_nobody_leaves() -> None:
+    with local.server() as server:
+        async with _connected(server) as (nats, link):
+            link.on_down = lambda: pytest.fail("there is no other")
+            pongs = nats._pongs_received
+            link.doubt()
+            await nats.flush()
+            assert nats._pongs_received == pongs + 1, "it was not even asked"
+
+
+async def test_a_server_that_was_left_is_the_last_to_be_tried_again() -> None:
+    with _two_servers() as servers:
+        async with _connected(*servers.values()) as (nats, link):
+            for _ in range(6):
+                before, went_up = _port(nats), asyncio.Event()
+                link.on_up = went_up.set
+                await nats.leave()
+                await asyncio.wait_for(went_up.wait(), 20)
+                assert _port(nats) != before

@@ -176,9 +176,8 @@ async def test_closing_the_client_ends_a_call_that_rests_before_a_retry(
 
 
 async def test_a_chunk_whose_puback_went_with_the_connection_goes_out_under_a_new_message_id(
-    nats_server: local.Server, minilm: Engine, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, minilm: Engine
 ) -> None:
-    monkeypatch.setattr("headrace.pending._ACK_TIMEOUT_S", 0.3)
     async with (
         running(minilm, brisk(nats_server.url)) as worker,
         proxied(nats_server.port) as proxy,

@@ -4,6 +4,7 @@ Knows which servers will do, and that the last acks must be out before the conne
 contracts, connection.py; NATS streams are in provision.py.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -22,6 +23,8 @@ from headrace_workers.errors import AccessRefused, ServerUnfit, ServerUnreachabl
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S = 5.0
+# A worker mostly listens, so nothing that it waits for in vain would tell it that its server is gone.
+_DOUBT_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +66,25 @@ async def connected(url: str, worker: str, access: Credentials | None = None) ->
         raise ServerUnreachable(f"{error}: start one, or name another with --nats") from error
     except connection.ServerTooOld as error:
         raise ServerUnfit(str(error)) from error
+    doubting = asyncio.create_task(_doubt(link))
     try:
         await _check_jetstream(nats)
         yield Broker(nats, link)
     except NotAllowed as error:
         raise AccessRefused(str(error)) from error
     finally:
+        doubting.cancel()
         # A broker that is gone redelivers what it was not told.
         with contextlib.suppress(NatsError, OSError, TimeoutError):
             await nats.flush(timeout=2)
         await connection.close(nats)
+
+
+async def _doubt(link: Link) -> None:
+    """See all the time whether the server answers."""
+    while True:
+        link.doubt()
+        await asyncio.sleep(_DOUBT_EVERY_S)
 
 
 async def _check_jetstream(nats: NatsClient) -> None:
