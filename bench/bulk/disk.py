@@ -1,4 +1,4 @@
-"""A disk for the sink that can be full.
+"""A disk for a sink, or whatever else is kept, that can be full.
 
 It knows two ways to have one: a small file system in memory, filled by a ballast file, where it may be mounted; or
 else a limit on the size of files that processes may write. Its methods block.
@@ -16,7 +16,7 @@ _PIECE = bytes(1 << 16)
 
 
 class Disk(Protocol):
-    """Something to keep a sink on."""
+    """Something to keep a sink on, or whatever else."""
 
     @property
     def folder(self) -> Path:
@@ -36,7 +36,7 @@ class SmallDisk:
     """A file system of its own.
 
     Attributes:
-        folder: To put a sink in.
+        folder: To put what is kept in.
     """
 
     def __init__(self, folder: Path, ballast: Path) -> None:
@@ -59,7 +59,7 @@ class LimitedFiles:
     """A limit on the files of some processes, which stands in for a full disk: what they say then is EFBIG.
 
     Attributes:
-        folder: To put a sink in.
+        folder: To put what is kept in.
     """
 
     def __init__(self, folder: Path, pids: Callable[[], Sequence[int]]) -> None:
@@ -83,13 +83,14 @@ class LimitedFiles:
 
 
 @contextmanager
-def disk(work: Path, megabytes: int, pids: Callable[[], Sequence[int]]) -> Iterator[Disk]:
+def disk(work: Path, megabytes: int, pids: Callable[[], Sequence[int]], *, name: str = "sink") -> Iterator[Disk]:
     """The better of the two, while the context lasts.
 
     Args:
         work: An empty folder of ours.
         megabytes: Of the small file system.
-        pids: Of the processes that write to the sink, where there is no such thing.
+        pids: Of the processes that write to it, where there is no such thing.
+        name: Of the folder on it.
     """
     mount = work / "disk"
     mount.mkdir()
@@ -97,8 +98,8 @@ def disk(work: Path, megabytes: int, pids: Callable[[], Sequence[int]]) -> Itera
         yield LimitedFiles(mount, pids)
         return
     try:
-        (mount / "sink").mkdir()
-        yield SmallDisk(mount / "sink", mount / "ballast")
+        (mount / name).mkdir()
+        yield SmallDisk(mount / name, mount / "ballast")
     finally:
         _run("umount", "--lazy", str(mount))
 

@@ -38,13 +38,22 @@ class Reindex:
         hold: Of the event loop: see held.py; of the last process that ended by itself.
     """
 
-    def __init__(self, *arguments: str, max_tries: int = 1, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        max_tries: int = 1,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
         """Do not start yet.
 
         Args:
             arguments: Of `headrace reindex`.
             max_tries: Processes, at most.
             log: Where all that they say is kept.
+            environment: Variables besides those of this process.
+            prefix: A command that becomes the one after it, such as where they are to run.
         """
         self.lines: list[Line] = []
         self.exits: list[int] = []
@@ -55,6 +64,8 @@ class Reindex:
         self._arguments = arguments
         self._max_tries = max_tries
         self._log = log
+        self._environment = _environment(environment)
+        self._prefix = prefix
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -92,6 +103,7 @@ class Reindex:
 
     async def _once(self) -> int:
         self._process = process = await asyncio.create_subprocess_exec(
+            *self._prefix,
             sys.executable,
             "-m",
             "bulk.held",
@@ -100,7 +112,7 @@ class Reindex:
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             limit=_LINE,
-            env=_environment(),
+            env=self._environment,
             start_new_session=True,
         )
         self.pids.append(process.pid)
@@ -137,9 +149,10 @@ def _json(text: str) -> Line | None:
     return None
 
 
-def _environment() -> dict[str, str]:
+def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
     known = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"}
+    path = str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"
+    return {**os.environ, "PYTHONPATH": path, **(more or {})}
 
 
 def command(

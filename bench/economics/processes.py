@@ -8,7 +8,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
@@ -25,7 +25,14 @@ class ProcessFailed(Exception):
     """A process of ours ended before its time; the text says which."""
 
 
-async def ask(module: str, plan: object, kind: type[T], environment: Mapping[str, str] | None = None) -> T:
+async def ask(
+    module: str,
+    plan: object,
+    kind: type[T],
+    environment: Mapping[str, str] | None = None,
+    *,
+    prefix: Sequence[str] = (),
+) -> T:
     """Run a module that reads a plan from its standard input and writes what it found to its standard output.
 
     Args:
@@ -33,15 +40,17 @@ async def ask(module: str, plan: object, kind: type[T], environment: Mapping[str
         plan: A dataclass, sent as JSON.
         kind: What the answer is read as.
         environment: Variables besides those of this process.
+        prefix: A command that becomes the one after it, such as where it is to run.
 
     Raises:
         ProcessFailed: It ended otherwise; it said why on the standard error.
     """
     process = await asyncio.create_subprocess_exec(
+        *prefix,
         *_command(module),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=_environment() | dict(environment or {}),
+        env=_environment(environment),
         start_new_session=True,
     )
     try:
@@ -83,7 +92,13 @@ def null_worker(model: str, url: str, *options: str) -> Iterator["subprocess.Pop
 
 @contextmanager
 def worker(
-    module: str, model: str, url: str, *options: str, log: IO[bytes] | None = None
+    module: str,
+    model: str,
+    url: str,
+    *options: str,
+    log: IO[bytes] | None = None,
+    environment: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a module that is a worker; entered once it is ready, left once it has drained.
 
@@ -93,6 +108,8 @@ def worker(
         url: Of the nats-server.
         options: More flags of it.
         log: For what it says; None is our standard error.
+        environment: As `ask` takes it.
+        prefix: As `ask` takes it.
 
     Raises:
         ProcessFailed: It did not start; it said why there.
@@ -101,10 +118,10 @@ def worker(
     with os.fdopen(reader, "rb", buffering=0) as ready:
         try:
             process = subprocess.Popen(
-                [*_command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
+                [*prefix, *_command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
                 stderr=log,
                 pass_fds=(writer,),
-                env=_environment(),
+                env=_environment(environment),
                 start_new_session=True,
             )
         finally:
@@ -121,9 +138,10 @@ def _command(module: str) -> list[str]:
     return [sys.executable, "-m", module]
 
 
-def _environment() -> dict[str, str]:
+def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
     known = os.environ.get("PYTHONPATH")
-    return os.environ | {"PYTHONPATH": str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"}
+    path = str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"
+    return {**os.environ, "PYTHONPATH": path, **(more or {})}
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from pathlib import Path
 
 from headrace.bulk.jobs.claim import Claims
 from headrace.bulk.jobs.process import this_process
@@ -12,15 +11,15 @@ from headrace.errors import JobConflict
 from headrace_contracts import topology
 from nats.aio.client import Client as NatsClient
 from nats.js.api import KeyValueConfig
+from survival.cluster import Cluster
 
 from ..producer.bulk.broker import connections
 from ..producer.bulk.job_records import job
 from ..waiting import until
 from .broker_view import api
-from .cluster import cluster
 
 
-async def test_each_server_in_turn_dies_while_processes_save_and_no_save_is_lost(tmp_path: Path) -> None:
+async def test_each_server_in_turn_dies_while_processes_save_and_no_save_is_lost(servers: Cluster) -> None:
     num_shards = 6
     saved, over = Counter[int](), asyncio.Event()
 
@@ -41,7 +40,7 @@ async def test_each_server_in_turn_dies_while_processes_save_and_no_save_is_lost
                 keeping.cancel()
                 await asyncio.gather(keeping, return_exceptions=True)
 
-    async with cluster(tmp_path) as servers, connections(servers.url, 3) as all_:
+    async with connections(servers.url, 3) as all_:
         await all_[0].jetstream().create_key_value(KeyValueConfig(bucket=topology.MODELS_BUCKET, replicas=3))
         await Jobs(all_[0]).begin(job(num_shards=num_shards))
         info = await api(all_[0], "STREAM.INFO.KV_hr_jobs")

