@@ -15,8 +15,8 @@ Process: TypeAlias = "subprocess.Popen[bytes]"
 class Crew:
     """So many workers, which are away until they are started."""
 
-    def __init__(self, size: int, worker: Callable[[], AbstractContextManager[Process]]) -> None:
-        """Take how many they are, and what runs one while its context lasts."""
+    def __init__(self, size: int, worker: Callable[[int], AbstractContextManager[Process]]) -> None:
+        """Take how many they are, and what runs the one of a number while its context lasts."""
         self._worker = worker
         self._stacks = [ExitStack() for _ in range(size)]
         self._processes: list[Process | None] = [None] * size
@@ -26,10 +26,20 @@ class Crew:
         """Of those that are there."""
         return [process.pid for process in self._processes if process is not None]
 
+    @property
+    def ended(self) -> list[int]:
+        """Those that have ended by themselves."""
+        return [n for n, process in enumerate(self._processes) if process is not None and process.poll() is not None]
+
     def start(self, which: int) -> None:
         """Start one that is away; raises what its context raises."""
         which %= len(self._stacks)
-        self._processes[which] = self._stacks[which].enter_context(self._worker())
+        self._processes[which] = self._stacks[which].enter_context(self._worker(which))
+
+    def restart(self, which: int) -> None:
+        """Start one again that has ended by itself; raises what its context raises."""
+        self._end(which % len(self._stacks))
+        self.start(which)
 
     def start_all(self) -> None:
         """Start all."""
@@ -47,11 +57,15 @@ class Crew:
         if process is not None:
             process.send_signal(number)
 
+    def stop(self, which: int) -> None:
+        """Drain one; frozen, it goes on first."""
+        self.signal(which, signal.SIGCONT)
+        self._end(which % len(self._stacks))
+
     def stop_all(self) -> None:
-        """Drain all; frozen ones go on first."""
+        """Drain all."""
         for which in range(len(self._stacks)):
-            self.signal(which, signal.SIGCONT)
-            self._end(which)
+            self.stop(which)
 
     def _end(self, which: int) -> None:
         self._processes[which] = None

@@ -6,7 +6,6 @@ It knows how a fleet for a part is put together. It does not know what is measur
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -104,8 +103,7 @@ class Ground:
     def stand_ins(self, name: str, url: str, *options: str, size: int = 1) -> Iterator[Crew]:
         """Workers that answer with hashes; what they say goes to a file."""
         with (self.work / name / "workers.log").open("wb") as log:
-            worker = partial(processes.worker, "bulk.stand_in", self.model, url, *options, log=log)
-            crew = Crew(size, worker)
+            crew = Crew(size, lambda _: processes.worker("bulk.stand_in", self.model, url, *options, log=log))
             try:
                 crew.start_all()
                 yield crew

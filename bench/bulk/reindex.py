@@ -5,7 +5,6 @@ It knows its exit codes and reads the progress that it writes. It does not know 
 
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -15,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-_BENCH = Path(__file__).parents[1]
+from economics.processes import variables
+
 DONE, SOME_FAILED = 0, 3
 _LAST_WORDS = 15
 _LINE = 1 << 24  # bytes of one, at most
@@ -64,7 +64,7 @@ class Reindex:
         self._arguments = arguments
         self._max_tries = max_tries
         self._log = log
-        self._environment = _environment(environment)
+        self._environment = variables(environment)
         self._prefix = prefix
         self._process: asyncio.subprocess.Process | None = None
 
@@ -147,12 +147,6 @@ def _json(text: str) -> Line | None:
         if isinstance(found, dict):
             return found
     return None
-
-
-def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
-    known = os.environ.get("PYTHONPATH")
-    path = str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"
-    return {**os.environ, "PYTHONPATH": path, **(more or {})}
 
 
 def command(

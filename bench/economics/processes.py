@@ -50,7 +50,7 @@ async def ask(
         *_command(module),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=_environment(environment),
+        env=variables(environment),
         start_new_session=True,
     )
     try:
@@ -121,7 +121,7 @@ def worker(
                 [*prefix, *_command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
                 stderr=log,
                 pass_fds=(writer,),
-                env=_environment(environment),
+                env=variables(environment),
                 start_new_session=True,
             )
         finally:
@@ -138,7 +138,8 @@ def _command(module: str) -> list[str]:
     return [sys.executable, "-m", module]
 
 
-def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
+def variables(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Environment of a process that finds the modules of bench/: this process's, and some besides."""
     known = os.environ.get("PYTHONPATH")
     path = str(_BENCH) if known is None else f"{_BENCH}{os.pathsep}{known}"
     return {**os.environ, "PYTHONPATH": path, **(more or {})}

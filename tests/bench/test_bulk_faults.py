@@ -113,7 +113,7 @@ def test_without_one_the_files_of_processes_are_limited(tmp_path: Path, *, full:
 
 def test_a_worker_is_killed_and_replaced(minilm: Engine, broker: Broker, tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        crew = Crew(1, lambda: processes.worker("bulk.stand_in", str(minilm.checkpoint.path), broker.url, log=log))
+        crew = Crew(1, lambda _: processes.worker("bulk.stand_in", str(minilm.checkpoint.path), broker.url, log=log))
         crew.start_all()
         (pid,) = crew.pids
         crew.kill(0)

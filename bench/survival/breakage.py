@@ -1,0 +1,197 @@
+"""How each kind of fault is done to a fleet, and how it is mended.
+
+It knows what is done. When and how long is faults.py's, and what goes on beside what breaking.py's.
+"""
+
+import asyncio
+import random
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from economics.processes import ProcessFailed
+
+from survival import store
+from survival.ailment import Ailment, inflict
+from survival.faults import Fault
+from survival.fleet import Fleet
+
+Doing: TypeAlias = Callable[[], Awaitable[object]]
+
+_LOSS_PERCENT, _SLOW_KBIT = 8, 400
+_SPOILT_STEPS = 3
+_ALL_NODES = "nodes"
+_AGAIN_S = 0.2
+_READY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """One fault, ready to be done.
+
+    Attributes:
+        of: What it is done to: faults of the same thing go one after another. One of a node also has `nodes`, unless
+            it may go on beside that of another node.
+        do: Does it.
+        mend: Ends it; also where it was done in part only.
+    """
+
+    of: frozenset[str]
+    do: Doing
+    mend: Doing
+
+
+def breakage(fault: Fault, fleet: Fleet) -> Breakage:
+    """How a fault is done to a fleet."""
+    match fault.kind.split():
+        case ["node" | "all", *_]:
+            return _of_node(fault, fleet)
+        case ["link" | "route", *_]:
+            return _of_links(fault, fleet)
+        case ["worker", *_]:
+            return _of_worker(fault, fleet)
+        case ["device", *_]:
+            return _of_device(fault, fleet)
+        case ["producer" | "caller", *_]:
+            return _of_client(fault, fleet)
+        case _:
+            return Breakage(frozenset({"sink"}), _calling(fleet.sink.fill), _calling(fleet.sink.free))
+
+
+def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
+    cluster = fleet.cluster
+    nodes = list(cluster.nodes.values())
+    node = nodes[fault.which % len(nodes)]
+    every = frozenset(cluster.nodes)
+    chance = random.Random(f"{fleet.seed} {fault.at_s}")  # noqa: S311 - it is to be the same each time
+
+    async def back() -> None:
+        """Until it has from the others what it lost, no other may fail: nothing is promised for two at a time."""
+        await asyncio.to_thread(node.start)
+        await cluster.ready(_READY_S)
+
+    match fault.kind:
+        case "node killed":
+            return Breakage(frozenset({node.name}), _calling(node.kill), _calling(node.start))
+        case "node restarted":
+            return Breakage(frozenset({node.name}), _calling(node.stop), _calling(node.start))
+        case "node frozen":
+            return Breakage(frozenset({node.name}), _calling(node.freeze), _calling(node.thaw))
+        case "node disk full":
+            disk = cluster.disks[node.name]
+            return Breakage(frozenset({node.name}), _calling(disk.fill), _calling(disk.free))
+        case "all nodes killed":
+            return Breakage(every, _calling(*(each.kill for each in nodes)), _calling(*(each.start for each in nodes)))
+        case _:
+            damage = store.lose if fault.kind == "node store lost" else lambda of: store.truncate(of, chance)
+            return Breakage(every | {"links"}, _after(cluster.ready, node.kill, lambda: damage(node.store)), back)
+
+
+def _of_links(fault: Fault, fleet: Fleet) -> Breakage:
+    links = fleet.cluster.links
+    if links is None:
+        raise ValueError(f"there are no links to break: leave {fault.kind!r} out of the plan")
+    names = list(fleet.cluster.nodes)
+    one, other = names[fault.which % len(names)], names[(fault.which + 1) % len(names)]
+    places = [*names, *fleet.cluster.places]
+    any_ = places[fault.which % len(places)]
+    do: dict[str, Callable[[], None]] = {
+        "link of a node cut": lambda: links.isolate(one),
+        "link of a worker cut": lambda: links.isolate(_place(fault, fleet, "worker")),
+        "link of a caller cut": lambda: links.isolate(_place(fault, fleet, "caller")),
+        "link of a producer cut": lambda: links.isolate(_place(fault, fleet, "producer")),
+        "link lossy": lambda: links.lossy(any_, _LOSS_PERCENT),
+        "link slow": lambda: links.slow(any_, _SLOW_KBIT),
+        "route cut": lambda: links.cut(one, other),
+        "route cut one way": lambda: links.cut_one_way(one, other),
+    }
+    # One at a time, since mending mends all.
+    return Breakage(frozenset({"links"}), _calling(do[fault.kind]), _calling(links.mend))
+
+
+def _place(fault: Fault, fleet: Fleet, kind: str) -> str:
+    of_kind = [name for name in fleet.cluster.places if name.startswith(f"{kind}-")]
+    return of_kind[fault.which % len(of_kind)]
+
+
+def _of_worker(fault: Fault, fleet: Fleet) -> Breakage:
+    crew, number = fleet.crew, fault.which % len(fleet.ailments)
+    of = frozenset({f"worker-{number}"})
+
+    async def start() -> None:
+        """Servers may be away, too; whoever runs workers starts them again."""
+        while True:
+            with suppress(ProcessFailed):
+                await asyncio.to_thread(crew.start, number)
+                return
+            await asyncio.sleep(_AGAIN_S)
+
+    match fault.kind:
+        case "worker killed":
+            return Breakage(of, _calling(lambda: crew.kill(number)), start)
+        case "worker drained":
+            return Breakage(of, _calling(lambda: crew.stop(number)), start)
+        case _:
+            return Breakage(
+                of,
+                _calling(lambda: crew.signal(number, signal.SIGSTOP)),
+                _calling(lambda: crew.signal(number, signal.SIGCONT)),
+            )
+
+
+def _of_device(fault: Fault, fleet: Fleet) -> Breakage:
+    number = fault.which % len(fleet.ailments)
+    kinds = {
+        "device lost": Ailment(kind="lost", steps=_SPOILT_STEPS),
+        "device hangs": Ailment(kind="hangs", seconds=fault.lasts_s),
+        "device gives NaN": Ailment(kind="not a number", steps=_SPOILT_STEPS),
+    }
+    # Nobody mends it: it passes, or ends the worker.
+    return Breakage(
+        frozenset({f"worker-{number}"}),
+        _calling(lambda: inflict(fleet.ailments[number], kinds[fault.kind])),
+        _calling(),
+    )
+
+
+def _of_client(fault: Fault, fleet: Fleet) -> Breakage:
+    if fault.kind.startswith("caller"):
+        caller = fleet.callers[fault.which % len(fleet.callers)]
+        of = frozenset({caller.place.name})
+        if fault.kind == "caller killed":
+            return Breakage(of, _calling(caller.kill), _calling(caller.start))
+        return Breakage(
+            of, _calling(lambda: caller.signal(signal.SIGSTOP)), _calling(lambda: caller.signal(signal.SIGCONT))
+        )
+    number = fault.which % len(fleet.producers)
+    producer = fleet.producers[number]
+    of = frozenset({f"producer-{number}"})
+    if fault.kind == "producer killed":  # and started again by whoever runs it
+        return Breakage(of, _calling(lambda: producer.signal(signal.SIGKILL)), _calling())
+    pid = producer.pid
+
+    def go_on() -> None:
+        if producer.pid == pid:
+            producer.signal(signal.SIGCONT)
+
+    return Breakage(of, _calling(lambda: producer.signal(signal.SIGSTOP)), _calling(go_on))
+
+
+def _calling(*functions: Callable[[], object]) -> Doing:
+    """Call them one after the other, off the event loop."""
+
+    async def do() -> None:
+        for function in functions:
+            await asyncio.to_thread(function)
+
+    return do
+
+
+def _after(ready: Doing, *functions: Callable[[], object]) -> Doing:
+    async def do() -> None:
+        await ready()
+        await _calling(*functions)()
+
+    return do

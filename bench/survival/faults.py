@@ -1,0 +1,93 @@
+"""What goes wrong in a trial, and when: a plan out of a seed.
+
+Pure. It does not know how anything is broken or mended: breaking.py has it done.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+Kind: TypeAlias = Literal[
+    "node killed",
+    "node restarted",
+    "node frozen",
+    "node disk full",
+    "node store truncated",
+    "node store lost",
+    "all nodes killed",
+    "link of a node cut",
+    "link of a worker cut",
+    "link of a caller cut",
+    "link of a producer cut",
+    "link lossy",
+    "link slow",
+    "route cut",
+    "route cut one way",
+    "worker killed",
+    "worker drained",
+    "worker frozen",
+    "device lost",
+    "device hangs",
+    "device gives NaN",
+    "producer killed",
+    "producer frozen",
+    "caller killed",
+    "caller frozen",
+    "sink disk full",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+# What happens most in the life of a fleet happens more often here, too.
+_WEIGHTS: Mapping[Kind, float] = {
+    "node killed": 3,
+    "node restarted": 2,
+    "link of a node cut": 3,
+    "worker killed": 3,
+    "worker frozen": 2,
+    "producer killed": 2,
+    "all nodes killed": 0.3,
+    "node store truncated": 0.5,
+    "node store lost": 0.5,
+}
+_GAP_S = 1.8
+_SHORTEST_S, _LONGEST_S = 0.1, 4.0
+# One in so many lasts until servers have chosen other leaders and given unanswered work to others.
+_LONG_ONE_IN, _LONG_S = 5, 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        kind: What.
+        at_s: Since the start of the trial's faults.
+        lasts_s: Until what is gone, frozen, full or cut is back.
+        which: Number of the process or node, modulo how many there are.
+    """
+
+    kind: Kind
+    at_s: float
+    lasts_s: float
+    which: int
+
+
+def plan(seed: int, seconds: float, kinds: tuple[Kind, ...] = KINDS) -> list[Fault]:
+    """Faults in their order, some beside each other; the same ones for the same seed.
+
+    Args:
+        seed: Of all that is random.
+        seconds: Within which all of them begin.
+        kinds: Those that can be done here; others are left out, which makes it another plan.
+    """
+    chance = random.Random(seed)  # noqa: S311 - it is to be told in advance
+    weights = [_WEIGHTS.get(kind, 1.0) for kind in kinds]
+    found = []
+    at_s = chance.expovariate(1 / _GAP_S)
+    while at_s < seconds:
+        (kind,) = chance.choices(kinds, weights)
+        lasts_s = _LONG_S if chance.randrange(_LONG_ONE_IN) == 0 else chance.uniform(_SHORTEST_S, _LONGEST_S)
+        found.append(Fault(kind, at_s, lasts_s, chance.randrange(1000)))
+        at_s += chance.expovariate(1 / _GAP_S)
+    return found
