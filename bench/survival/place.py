@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = "127.0.0.1"
-# Of 198.18.0.0/15, which is for benchmarks of networks alone (RFC 2544): one /24 for each run.
-_NUM_NETWORKS = 512
+# In 198.18.0.0/15, which is for benchmarks of networks alone (RFC 2544): one /24 for each run.
+_NETWORK, _NUM_NETWORKS = "198.18.{}", 256
 _DRIVER, _FIRST = 1, 2
 MAX_PLACES = 250
 
@@ -104,7 +104,7 @@ def _network(stack: ExitStack, hub: int) -> str:
             raise
         stack.callback(_removed, name)
         _inside(hub, "ip", "link", "set", "driver", "master", "bridge", "up")
-        network = f"198.{18 + number // 256}.{number % 256}"
+        network = _NETWORK.format(number)
         _run("ip", "address", "add", f"{network}.{_DRIVER}/24", "dev", name)
         _run("ip", "link", "set", name, "up")
         return network
