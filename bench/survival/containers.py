@@ -1,8 +1,8 @@
 """Three nats-servers in containers, whose clients and whose routes go over networks of their own.
 
-It knows how testcontainers makes networks and images, and asks for an engine on this machine, whose networks it reaches.
-It does not know how a server is started and ended (container_node.py). Nothing is pulled: the image is made of the
-nats-server that is here.
+It knows how testcontainers makes networks and images, and asks for an engine on this machine, whose networks it
+reaches. It does not know how a server is started and ended (container_node.py). Nothing is pulled: the image is made of
+the nats-server that is here.
 """
 
 import os
