@@ -22,24 +22,19 @@ LEFT, MIDDLE, RIGHT = NAMES
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[None]:
-    """A Docker daemon that nobody else uses, as the one that its clients find."""
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """In a Docker daemon that nobody else uses, which its clients find by the environment."""
     missing = [name for name in ("dockerd", "docker") if packages.find(name) is None]
     if missing:
         pytest.skip(f"not here: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("containers")
     try:
         with docker.docker() as running, pytest.MonkeyPatch.context() as patch:
             patch.setenv("DOCKER_HOST", running.environment["DOCKER_HOST"])
-            yield
+            with cluster(folder, kind="containers", extra_places=("client-0",)) as made:
+                yield made
     except docker.CannotRun as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def three(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("containers")
-    with cluster(folder, kind="containers", extra_places=("client-0",)) as made:
-        yield made
 
 
 @pytest.fixture
