@@ -124,6 +124,7 @@ def _ground(
     if kind is None or kind == "namespaces":
         try:
             all_ = stack.enter_context(places(names))
+            Links(all_).mend()  # or it is not permitted to break them, either
         except NotPermitted as error:
             if kind is not None:
                 raise

@@ -57,7 +57,8 @@ class ContainerNode:
         self.store = store
         store.mkdir(parents=True, exist_ok=True)
         # A container's namespace is another one each time it is started: the file is a link to what is its own now.
-        self.place = Place(name, tuple(at.values()), folder / "namespace")
+        self._namespace = folder / "namespace"
+        self.place = Place(name, tuple(at.values()), self._namespace)
         self.links: Links | None = None
         ends = Ends(*(f"0.0.0.0:{port}" for port in (CLIENT, MONITOR, ROUTE)))
         others = [f"{address}:{ROUTE}" for address in routes]
@@ -105,26 +106,26 @@ class ContainerNode:
         """Start it, or start it again, if it is down; it is not ready then."""
         if self.is_running:
             return
+        self._namespace.unlink(missing_ok=True)
         if self._is_made:
             self._now().start()
         else:
             self._make()
-        link = self.place.namespace
-        assert link is not None  # noqa: S101 - it was given one
-        link.unlink(missing_ok=True)
-        link.symlink_to(f"/proc/{self.pid}/ns/net")
+        self._namespace.symlink_to(f"/proc/{self.pid}/ns/net")
         if self.links is not None:
             self.links.renew(self.name)
 
     def kill(self) -> None:
         """End it as a crash does, if it is up."""
         if self.is_running:
+            self._namespace.unlink()
             self._now().kill()
             self._now().wait()
 
     def stop(self) -> None:
         """End it as an operator does, if it is up; frozen, it goes on first."""
         if self.is_running:
+            self._namespace.unlink()
             self.thaw()
             self._now().stop(timeout=_STOP_S)
 
