@@ -118,14 +118,14 @@ class ContainerNode:
     def kill(self) -> None:
         """End it as a crash does, if it is up."""
         if self.is_running:
-            self._namespace.unlink()
+            self._namespace.unlink(missing_ok=True)
             self._now().kill()
             self._now().wait()
 
     def stop(self) -> None:
         """End it as an operator does, if it is up; frozen, it goes on first."""
         if self.is_running:
-            self._namespace.unlink()
+            self._namespace.unlink(missing_ok=True)
             self.thaw()
             self._now().stop(timeout=_STOP_S)
 
