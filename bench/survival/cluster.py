@@ -101,11 +101,19 @@ def cluster(
         kind, all_ = _ground(stack, (*names, *extra_places), kind, say)
         nodes: dict[str, Node] = {}
         disks = {} if disk_mb is None else _disks(stack, work, nodes, names, disk_mb)
-        nodes |= _nodes(work, {name: all_[name] for name in names}, disks)
+        stores = {name: each.folder for name, each in disks.items()}
+        links = None
+        if kind == "containers":
+            from survival.containers import containers  # noqa: PLC0415 - slow, and only who asks for them needs Docker
+
+            found, links = stack.enter_context(containers(work, names, stores))
+            nodes |= found
+        else:
+            nodes |= _nodes(work, {name: all_[name] for name in names}, stores)
+            links = Links(all_) if kind == "namespaces" else None
         for node in nodes.values():
             stack.callback(node.kill)
             node.start()
-        links = Links(all_) if kind == "namespaces" else None
         yield Cluster(kind, nodes, {name: all_[name] for name in extra_places}, links, disks)
 
 
@@ -113,9 +121,10 @@ def _ground(
     stack: ExitStack, names: Sequence[str], kind: Kind | None, say: Callable[[str], None]
 ) -> tuple[Kind, Mapping[str, Place]]:
     """Places for all, and of which kind."""
-    if kind != "processes":
+    if kind is None or kind == "namespaces":
         try:
             all_ = stack.enter_context(places(names))
+            Links(all_).mend()  # or it is not permitted to break them, either
         except NotPermitted as error:
             if kind is not None:
                 raise
@@ -124,7 +133,7 @@ def _ground(
             if kind is None:
                 say("nats-server runs in network namespaces, between which links can break")
             return "namespaces", all_
-    return "processes", {name: Place(name) for name in names}
+    return kind or "processes", {name: Place(name) for name in names}
 
 
 def _disks(
@@ -144,11 +153,10 @@ def _pids(nodes: Mapping[str, Node], name: str) -> list[int]:
     return [node.pid] if node.is_running else []
 
 
-def _nodes(work: Path, at: Mapping[str, Place], disks: Mapping[str, Disk]) -> dict[str, ProcessNode]:
+def _nodes(work: Path, at: Mapping[str, Place], stores: Mapping[str, Path]) -> dict[str, ProcessNode]:
     ends = _ends(at)
     # A server leaves out the route to itself.
     routes = [each.route for each in ends.values()] if len(at) > 1 else []
-    stores = {name: each.folder for name, each in disks.items()}
     return {
         name: ProcessNode(name, place, ends[name], work / name, routes=routes, store=stores.get(name))
         for name, place in at.items()

@@ -1,16 +1,16 @@
 """What breaks between places, and is mended: packets that vanish, one way or both, and links that are slow.
 
 It knows nftables and tc, and uses them in the namespaces of the places alone. It does not know who runs there. Whoever
-is no place, such as the process that drives a run, stays connected with everybody, so that it can look. Methods block.
+is no place, such as the process that drives a run, stays connected with everybody, so that it can look. Methods block,
+and raise NotPermitted where the kernel or a program is missing.
 
 What vanishes does so where it would arrive, so that who sends notices nothing: a rule where it is sent would be an
 error of the local network to the sender's TCP, which it treats otherwise than a loss.
 """
 
 import json
-import shutil
-import subprocess
 from collections.abc import Mapping
+from threading import Lock
 from typing import TypeAlias
 
 from survival.place import Place
@@ -33,7 +33,10 @@ _BURST = "16kb"
 
 
 class Links:
-    """All between the places of a run, whole at first; each call adds to what the ones before have done."""
+    """All between the places of a run, whole at first; each call adds to what the ones before have done.
+
+    Several threads may call.
+    """
 
     def __init__(self, places: Mapping[str, Place]) -> None:
         """Take places that all have namespaces.
@@ -48,6 +51,7 @@ class Links:
         self._cut: set[Pair] = set()
         self._lossy: dict[str, float] = {}
         self._slow: dict[str, int] = {}
+        self._lock = Lock()
 
     def cut(self, one: str, other: str) -> None:
         """Let all vanish between two places.
@@ -84,8 +88,9 @@ class Links:
         if not 0 <= percent <= 100:
             raise ValueError(f"percent must be within 0 and 100, not {percent}")
         others = self._others(name)
-        self._lossy[name] = percent
-        self._filter({name, *others})
+        with self._lock:
+            self._lossy[name] = percent
+            self._filter({name, *others})
 
     def slow(self, name: str, kbit: int) -> None:
         """Let a place send no more than this to all together, this process included, in kilobits a second.
@@ -97,17 +102,25 @@ class Links:
         if kbit <= 0:
             raise ValueError(f"kbit must be positive, not {kbit}")
         place = self._places[name]
-        self._slow[name] = kbit
-        _shape(place, kbit)
+        with self._lock:
+            self._slow[name] = kbit
+            if place.is_there:
+                _shape(place, kbit)
 
-    def mend(self) -> None:
-        """Let all links be whole again."""
-        self._cut.clear()
-        self._lossy.clear()
-        self._filter(set(self._places))
-        for name in self._slow:
-            _unshape(self._places[name])
-        self._slow.clear()
+    def mend(self, name: str | None = None) -> None:
+        """Let the links of a place be whole again, or all of them.
+
+        Raises:
+            KeyError: There is no such place.
+        """
+        all_ = self._places if name is None else {name: self._places[name]}
+        with self._lock:
+            self._cut = {pair for pair in self._cut if not all_.keys() & set(pair)}
+            self._lossy = {each: share for each, share in self._lossy.items() if each not in all_}
+            self._filter(set(self._places))
+            for each, place in all_.items():
+                if self._slow.pop(each, None) is not None and place.is_there:
+                    _unshape(place)
 
     def renew(self, name: str) -> None:
         """Do it all again for a place whose namespace is a new one.
@@ -115,9 +128,11 @@ class Links:
         Raises:
             KeyError: There is no such place.
         """
-        self._filter({name})
-        if name in self._slow:
-            _shape(self._places[name], self._slow[name])
+        place = self._places[name]
+        with self._lock:
+            self._filter({name})
+            if name in self._slow:
+                _shape(place, self._slow[name])
 
     def _others(self, name: str) -> set[str]:
         self._places[name]  # raises where there is none
@@ -127,12 +142,15 @@ class Links:
         for pair in pairs:
             for name in pair:
                 self._places[name]  # raises where there is none, before anything is done
-        self._cut |= pairs
-        self._filter({to for _, to in pairs})
+        with self._lock:
+            self._cut |= pairs
+            self._filter({to for _, to in pairs})
 
     def _filter(self, names: set[str]) -> None:
         for name in names:
-            _nft(self._places[name], self._rules(name))
+            # Who is away has it done by `renew` when it is back.
+            if self._places[name].is_there:
+                self._places[name].run("nft", "-f", "-", text=self._rules(name))
 
     def _rules(self, name: str) -> str:
         """All of a place, instead of those that it has."""
@@ -150,32 +168,20 @@ class Links:
         return _RULES.format("\n".join(lines))
 
 
-def _nft(place: Place, rules: str) -> None:
-    _run(place, "nft", "-f", "-", text=rules)
-
-
 def _shape(place: Place, kbit: int) -> None:
     for device in _devices(place):
         limit = ("rate", f"{kbit}kbit", "burst", _BURST, "latency", _QUEUE)
-        _run(place, "tc", "qdisc", "replace", "dev", device, "root", "tbf", *limit)
+        place.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", *limit)
 
 
 def _unshape(place: Place) -> None:
     for device in _devices(place):
-        found = json.loads(_run(place, "tc", "-json", "qdisc", "show", "dev", device))
+        found = json.loads(place.run("tc", "-json", "qdisc", "show", "dev", device))
         if any(each["kind"] == "tbf" for each in found):
-            _run(place, "tc", "qdisc", "delete", "dev", device, "root")
+            place.run("tc", "qdisc", "delete", "dev", device, "root")
 
 
 def _devices(place: Place) -> list[str]:
     """Its network interfaces that lead elsewhere."""
-    found = json.loads(_run(place, "ip", "-json", "link", "show", "up"))
+    found = json.loads(place.run("ip", "-json", "link", "show", "up"))
     return [each["ifname"] for each in found if "LOOPBACK" not in each["flags"]]
-
-
-def _run(place: Place, program: str, *arguments: str, text: str = "") -> str:
-    found = shutil.which(program)
-    if found is None:
-        raise FileNotFoundError(program)
-    command = place.command(found, *arguments)
-    return subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = "127.0.0.1"
-# Of 198.18.0.0/15, which is for benchmarks of networks alone (RFC 2544): one /24 for each run.
-_NUM_NETWORKS = 512
+# In 198.18.0.0/15, which is for benchmarks of networks alone (RFC 2544): one /24 for each run.
+_NETWORK, _NUM_NETWORKS = "198.18.{}", 256
 _DRIVER, _FIRST = 1, 2
 MAX_PLACES = 250
 
 
 class NotPermitted(Exception):
-    """This machine makes no network namespaces for us; the text says why."""
+    """This machine does not do it for us; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,11 @@ class Place:
         return self.addresses[0]
 
     @property
+    def is_there(self) -> bool:
+        """Whether processes can run there: a container's place goes and comes with it."""
+        return self.namespace is None or self.namespace.exists()
+
+    @property
     def prefix(self) -> tuple[str, ...]:
         """Words before a command that is to run there: it becomes that command, so the process id is its own."""
         return () if self.namespace is None else (_found("nsenter"), f"--net={self.namespace}")
@@ -54,6 +59,23 @@ class Place:
     def command(self, *argv: str) -> list[str]:
         """A command that runs there."""
         return [*self.prefix, *argv]
+
+    def run(self, program: str, *arguments: str, text: str = "") -> str:
+        """Run a program there to its end; returns what it said.
+
+        Args:
+            program: Its name.
+            arguments: Of it.
+            text: What it reads.
+
+        Raises:
+            NotPermitted: It is not here, or it failed.
+        """
+        command = self.command(_found(program), *arguments)
+        ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise NotPermitted(f"{program} {' '.join(arguments)}: {ended.stderr.strip()}")
+        return ended.stdout
 
 
 @contextmanager
@@ -71,60 +93,55 @@ def places(names: Iterable[str]) -> Iterator[Mapping[str, Place]]:
     if os.geteuid() != 0:
         raise NotPermitted("network namespaces need root")
     with ExitStack() as stack:
-        try:
-            hub = _bridge(stack)
-            network = _network(stack, hub)
-            made = {name: _place(stack, hub, name, f"{network}.{n}") for n, name in enumerate(names, start=_FIRST)}
-        except subprocess.CalledProcessError as error:
-            said = error.stderr.decode(errors="replace").strip()
-            raise NotPermitted(f"{' '.join(error.cmd)}: {said}") from error
-        yield made
+        hub = _bridge(stack)
+        network = _network(stack, hub)
+        yield {name: _place(stack, hub, name, f"{network}.{number}") for number, name in enumerate(names, start=_FIRST)}
 
 
-def _bridge(stack: ExitStack) -> int:
-    """Process id of the namespace with the bridge."""
-    hub = stack.enter_context(_namespace())
-    _inside(hub, "ip", "link", "add", "bridge", "type", "bridge")
-    _inside(hub, "ip", "link", "set", "bridge", "up")
+def _bridge(stack: ExitStack) -> Place:
+    hub = stack.enter_context(_namespace("hub"))
+    hub.run("ip", "link", "add", "bridge", "type", "bridge")
+    hub.run("ip", "link", "set", "bridge", "up")
     return hub
 
 
-def _network(stack: ExitStack, hub: int) -> str:
+def _network(stack: ExitStack, hub: Place) -> str:
     """Connect this machine; returns the first three bytes of the addresses of a network that is no other run's."""
+    here = Place("driver")
     for turn in range(_NUM_NETWORKS):
         # Runs that begin together have different ids, so they seldom try the same one.
         number = (os.getpid() + turn) % _NUM_NETWORKS
         name = f"headrace-{number}"
         try:
             # Its name is the claim: the kernel lets one be there but once.
-            _run("ip", "link", "add", name, "type", "veth", "peer", "name", "driver", "netns", str(hub))
-        except subprocess.CalledProcessError as error:
-            if b"File exists" in error.stderr:
+            here.run("ip", "link", "add", name, "type", "veth", "peer", "name", here.name, "netns", str(hub.namespace))
+        except NotPermitted as error:
+            if "File exists" in str(error):
                 continue
             raise
         stack.callback(_removed, name)
-        _inside(hub, "ip", "link", "set", "driver", "master", "bridge", "up")
-        network = f"198.{18 + number // 256}.{number % 256}"
-        _run("ip", "address", "add", f"{network}.{_DRIVER}/24", "dev", name)
-        _run("ip", "link", "set", name, "up")
+        hub.run("ip", "link", "set", here.name, "master", "bridge", "up")
+        network = _NETWORK.format(number)
+        here.run("ip", "address", "add", f"{network}.{_DRIVER}/24", "dev", name)
+        here.run("ip", "link", "set", name, "up")
         return network
     raise NotPermitted(f"all {_NUM_NETWORKS} networks are taken: ip link shows them as headrace-…")
 
 
-def _place(stack: ExitStack, hub: int, name: str, address: str) -> Place:
-    own = stack.enter_context(_namespace())
+def _place(stack: ExitStack, hub: Place, name: str, address: str) -> Place:
+    own = stack.enter_context(_namespace(name, address))
     port = f"port-{address.rpartition('.')[2]}"
-    _inside(hub, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(own))
-    _inside(hub, "ip", "link", "set", port, "master", "bridge", "up")
-    _inside(own, "ip", "address", "add", f"{address}/24", "dev", "eth0")
+    hub.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(own.namespace))
+    hub.run("ip", "link", "set", port, "master", "bridge", "up")
+    own.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
     for link in ("lo", "eth0"):
-        _inside(own, "ip", "link", "set", link, "up")
-    return Place(name, (address,), _file(own))
+        own.run("ip", "link", "set", link, "up")
+    return own
 
 
 @contextmanager
-def _namespace() -> Iterator[int]:
-    """Process id of what keeps a new one."""
+def _namespace(name: str, address: str = HERE) -> Iterator[Place]:
+    """A new one, and what keeps it."""
     command = [_found("unshare"), "--net", "sh", "-c", "echo; exec cat"]
     pipe = subprocess.PIPE
     # Leaving it closes its standard input and waits for its end.
@@ -132,25 +149,13 @@ def _namespace() -> Iterator[int]:
         assert holder.stdout is not None and holder.stderr is not None  # noqa: S101, PT018 - pipes were asked for
         if holder.stdout.read(1) != b"\n":
             raise NotPermitted(holder.stderr.read().decode(errors="replace").strip())
-        yield holder.pid
-
-
-def _file(pid: int) -> Path:
-    return Path(f"/proc/{pid}/ns/net")
+        yield Place(name, (address,), Path(f"/proc/{holder.pid}/ns/net"))
 
 
 def _removed(name: str) -> None:
     # It goes with its other end anyway, but later.
-    with suppress(subprocess.CalledProcessError):
-        _run("ip", "link", "delete", name)
-
-
-def _inside(pid: int, program: str, *arguments: str) -> None:
-    _run("nsenter", f"--net={_file(pid)}", _found(program), *arguments)
-
-
-def _run(program: str, *arguments: str) -> None:
-    subprocess.run([_found(program), *arguments], check=True, capture_output=True)
+    with suppress(NotPermitted):
+        Place("driver").run("ip", "link", "delete", name)
 
 
 def _found(program: str) -> str:

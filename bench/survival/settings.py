@@ -25,6 +25,7 @@ jetstream {{
   sync_interval: always
 }}
 """
+_ADVERTISED = 'client_advertise: "{advertised}"\n'
 _CLUSTER = """\
 cluster {{
   name: headrace
@@ -51,7 +52,9 @@ class Ends:
     route: str
 
 
-def write(folder: Path, name: str, at: Ends, *, routes: Sequence[str], store: str) -> Path:
+def write(
+    folder: Path, name: str, at: Ends, *, routes: Sequence[str], store: str, advertised: str | None = None
+) -> Path:
     """Write them, and what they include; returns the file.
 
     Args:
@@ -60,9 +63,12 @@ def write(folder: Path, name: str, at: Ends, *, routes: Sequence[str], store: st
         at: Where it listens.
         routes: Where the others do, each with its port; none where it is alone.
         store: Folder for what it keeps, as the server sees it.
+        advertised: Where clients are told that it listens; None is where it does.
     """
     (folder / _LIMITS).write_text((_OPS / _LIMITS).read_text("utf-8"), "utf-8")
     text = _ALONE.format(name=name, client=at.client, monitor=at.monitor, limits=_LIMITS, store=store)
+    if advertised is not None:
+        text += _ADVERTISED.format(advertised=advertised)
     if routes:
         text += _CLUSTER.format(route=at.route, routes=", ".join(f'"nats://{each}"' for each in routes))
     file = folder / _NAME

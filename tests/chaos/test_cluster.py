@@ -1,22 +1,21 @@
 """Clusters of real servers: R3 through partitions, crashes and standstills, from clients in places of their own."""
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
-from nats.errors import Error as NatsError
 from survival.cluster import NAMES, Cluster, NotReady, cluster
 from survival.node import Node, num_messages
 from survival.place import NotPermitted
+
+from ..fleet.broker_view import connected
 
 STREAM = "WHEEL"
 LEFT, MIDDLE, RIGHT = NAMES
@@ -31,15 +30,6 @@ async def apart(tmp_path: Path) -> AsyncIterator[Cluster]:
             yield made
     except NotPermitted as error:
         pytest.skip(str(error))
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[NatsClient]:
-    connection = await nats.connect(url)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 async def made(connection: NatsClient, *, replicas: int) -> None:

@@ -88,6 +88,13 @@ def test_who_is_isolated_reaches_nobody_but_who_drives_the_run(three: Mapping[st
     assert reaching(three) == ALL
 
 
+def test_what_is_mended_of_one_place_stays_broken_of_the_others(three: Mapping[str, Place], links: Links) -> None:
+    links.cut(A, B)
+    links.cut(B, C)
+    links.mend(A)
+    assert reaching(three) == ALL - {"bc", "cb"}
+
+
 def test_a_lossy_link_loses_its_share_both_ways_beside_what_is_cut(three: Mapping[str, Place], links: Links) -> None:
     links.cut(B, C)
     links.lossy(A, 30)
@@ -117,6 +124,7 @@ def test_a_name_of_nobody_and_a_share_that_is_none_are_refused_before_anything_i
         lambda: links.isolate("nobody"),
         lambda: links.lossy("nobody", 1),
         lambda: links.slow("nobody", 1),
+        lambda: links.mend("nobody"),
         lambda: links.renew("nobody"),
     ):
         with pytest.raises(KeyError, match="nobody"):

@@ -1,0 +1,128 @@
+"""A cluster whose servers are containers, with networks of their own for clients and for each two servers."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from headrace_contracts.api import api
+from nats.aio.client import Client as NatsClient
+from survival.cluster import NAMES, Cluster, cluster
+from survival.node import num_messages
+from survival.place import NotPermitted
+
+from ..fleet.broker_view import connected
+from ..ops import docker, packages
+
+pytest.importorskip("testcontainers")
+
+STREAM = "WHEEL"
+LEFT, MIDDLE, RIGHT = NAMES
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """In a Docker daemon that nobody else uses, which its clients find by the environment."""
+    missing = [name for name in ("dockerd", "docker") if packages.find(name) is None]
+    if missing:
+        pytest.skip(f"not here: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("containers")
+    try:
+        with docker.docker() as running, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", running.environment["DOCKER_HOST"])
+            with cluster(folder, kind="containers", extra_places=("client-0",)) as made:
+                yield made
+    except docker.CannotRun as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+async def servers(three: Cluster) -> Cluster:
+    """With a NATS stream that is empty."""
+    await three.ready()
+    async with connected(three.url) as connection:
+        await api(connection, f"STREAM.DELETE.{STREAM}")
+        config = {"name": STREAM, "subjects": ["wheel"], "num_replicas": 3, "storage": "file"}
+        assert await api(connection, f"STREAM.CREATE.{STREAM}", config)
+    return three
+
+
+async def published(connection: NatsClient, num: int) -> None:
+    for number in range(num):
+        await connection.jetstream().publish("wheel", str(number).encode(), timeout=10)
+
+
+async def whole(servers: Cluster, num: int) -> None:
+    """Wait until all have so many messages."""
+    nodes = servers.nodes.values()
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(OSError, KeyError):
+                if {await asyncio.to_thread(num_messages, node, STREAM) for node in nodes} == {num}:
+                    return
+            await asyncio.sleep(0.05)
+
+
+async def test_clients_and_routes_have_networks_of_their_own(servers: Cluster) -> None:
+    assert servers.kind == "containers"
+    assert servers.places["client-0"].namespace is None, "clients are on this machine, which reaches all"
+    for node in servers.nodes.values():
+        routes = {route["remote_name"]: route["ip"] for route in node.ask("/routez")["routes"]}
+        assert sorted([node.name, *routes]) == sorted(NAMES)
+        for other, address in routes.items():
+            own = servers.nodes[other].place.addresses
+            assert address in own[1:], "where clients are not"
+    addresses = [address for node in servers.nodes.values() for address in node.place.addresses]
+    assert len({address.rpartition(".")[0] + str(int(address.rpartition(".")[2]) // 16) for address in addresses}) == 6
+
+
+async def test_one_that_is_isolated_stays_so_though_it_is_started_anew(servers: Cluster) -> None:
+    assert servers.links is not None
+    others = ",".join(node.url for node in servers.nodes.values() if node.name != MIDDLE)
+    servers.links.isolate(MIDDLE)
+    async with connected(others) as connection:
+        await published(connection, 10)
+        await asyncio.to_thread(servers.nodes[MIDDLE].kill)
+        assert not servers.nodes[MIDDLE].is_running
+        await asyncio.to_thread(servers.nodes[MIDDLE].start)
+        await published(connection, 10)
+        assert not servers.nodes[MIDDLE].ask("/routez")["routes"]
+        servers.links.mend()
+        await servers.ready()
+        await whole(servers, 20)
+
+
+async def test_all_are_killed_stopped_and_frozen_and_keep_what_they_had_and_where_they_were(servers: Cluster) -> None:
+    nodes = servers.nodes
+    before = {name: (node.pid, node.url) for name, node in nodes.items()}
+    async with connected(servers.url) as connection:
+        await published(connection, 10)
+    nodes[LEFT].freeze()
+    nodes[LEFT].freeze()
+    assert nodes[LEFT].is_running
+    with pytest.raises(OSError, match="timed out"):
+        await asyncio.to_thread(nodes[LEFT].ask, "/healthz")
+    await asyncio.to_thread(nodes[LEFT].stop)
+    nodes[MIDDLE].freeze()
+    await asyncio.to_thread(nodes[MIDDLE].kill)
+    await asyncio.to_thread(nodes[RIGHT].kill)
+    for node in nodes.values():
+        assert not node.is_running
+        with pytest.raises(RuntimeError, match="is down"):
+            _ = node.pid
+        node.thaw()
+        node.kill()
+        node.stop()
+        node.start()
+    await servers.ready()
+    await whole(servers, 10)
+    assert {name: node.url for name, node in nodes.items()} == {name: url for name, (_, url) in before.items()}
+    assert all(node.pid != before[name][0] for name, node in nodes.items())
+    assert nodes[LEFT].log.count("Server is ready") == 2
+
+
+def test_without_an_engine_it_is_said_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    with pytest.raises(NotPermitted, match="Docker"), cluster(tmp_path, kind="containers"):
+        pass
