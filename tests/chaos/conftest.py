@@ -1,0 +1,9 @@
+"""The harness is made of modules of bench/, so that folder must be on the path, as it is when one of its scripts is run."""
+
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+# Last, so that no module of theirs hides another.
+sys.path.append(str(BENCH))
