@@ -63,5 +63,5 @@ def test_half_of_a_last_line_is_nothing(tmp_path: Path) -> None:
 
 def test_half_of_another_line_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"what":"asked","call":\n{"what":"stopped","at_s":1}\n')
-    with pytest.raises(Unreadable, match="a.jsonl:1"):
+    with pytest.raises(Unreadable, match=r"a\.jsonl:1"):
         read(tmp_path / "a.jsonl")
