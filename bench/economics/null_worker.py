@@ -13,18 +13,30 @@ from economics.null_engine import NullEngine
 from headrace_workers import WorkerConfig, event_loop, notify
 from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
+from headrace_workers.worker import Worker
 
 
-async def serve_until_signal(load: Callable[[], LoadedEngine], config: WorkerConfig, ready_fd: int | None) -> None:
+async def serve_until_signal(
+    load: Callable[[], LoadedEngine],
+    config: WorkerConfig,
+    ready_fd: int | None,
+    on_ready: Callable[[Worker], None] = lambda _: None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then drain; a second signal cancels.
 
     Args:
         load: Gives the engine.
         config: Settings of the worker.
         ready_fd: Told when it is ready.
+        on_ready: Called with the worker just before.
     """
     stop = asyncio.Event()
-    serving = asyncio.ensure_future(serve(load, config, stop, lambda _: notify.ready(ready_fd)))
+
+    def ready(worker: Worker) -> None:
+        on_ready(worker)
+        notify.ready(ready_fd)
+
+    serving = asyncio.ensure_future(serve(load, config, stop, ready))
 
     def on_signal() -> None:
         if stop.is_set():
