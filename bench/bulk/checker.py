@@ -6,7 +6,7 @@ vector should be: who calls it says so.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ class Checked:
     """What was found.
 
     Attributes:
-        expected: Rows of the corpus that have a text.
+        expected: Rows of the corpus that have a text, without those that are excused.
         bad: Rows that have none.
         rows: In the sink.
         missing: Expected rows that are not there.
@@ -59,7 +59,14 @@ class Checked:
         return not any(kinds) and self.rows == self.expected
 
 
-def check(documents: Path, sink: Path, job: str, vectors: Callable[[Sequence[str]], NDArray[Any]] | None) -> Checked:
+def check(
+    documents: Path,
+    sink: Path,
+    job: str,
+    vectors: Callable[[Sequence[str]], NDArray[Any]] | None,
+    *,
+    excused: Collection[str] = (),
+) -> Checked:
     """Check a sink of Parquet files.
 
     Args:
@@ -67,6 +74,7 @@ def check(documents: Path, sink: Path, job: str, vectors: Callable[[Sequence[str
         sink: Folder of the sink.
         job: Name of the job that has filled it, for its errors file.
         vectors: Makes [n, elements] of texts; None leaves the vectors unchecked.
+        excused: Codes of errors with which a row that has a text may be in the errors file instead of in the sink.
 
     Raises:
         ValueError: A file of the sink has no ids or vectors.
@@ -91,9 +99,11 @@ def check(documents: Path, sink: Path, job: str, vectors: Callable[[Sequence[str
         difference = _difference(there[known], vectors([texts[number] for number in checked.tolist()]))
         farthest = max(farthest, float(difference.max()))
         wrong += checked[difference > 0].tolist()
-    errors = Counter(errors_of(sink, job))
+    told = list(_told(sink, job))
+    spoilt = {number for number, code in told if code in excused and number in texts and number not in seen}
+    errors = Counter(number for number, _ in told if number not in spoilt)
     found = {
-        "missing": [number for number in texts if number not in seen],
+        "missing": [number for number in texts if number not in seen and number not in spoilt],
         "doubled": [number for number, times in seen.items() if times > 1],
         "strange": [number for number in seen if number not in texts],
         "wrong": wrong,
@@ -101,7 +111,7 @@ def check(documents: Path, sink: Path, job: str, vectors: Callable[[Sequence[str
         "overreported": [number for number in errors if number not in bad],
     }
     return Checked(
-        expected=len(texts),
+        expected=len(texts) - len(spoilt),
         bad=len(bad),
         rows=seen.total(),
         farthest=farthest,
@@ -136,10 +146,9 @@ def rows(sink: Path) -> Iterable[tuple[list[int], NDArray[Any]]]:
             yield batch.column("id").to_pylist(), flat.reshape(len(lists), lists.type.list_size)
 
 
-def errors_of(sink: Path, job: str) -> list[Any]:
-    """Ids in the errors file of a job that is done, in its order."""
-    return [
-        json.loads(line)["id"]
-        for file in sorted(sink.glob(f"*/{job}/errors.jsonl"))
-        for line in file.read_text("utf-8").splitlines()
-    ]
+def _told(sink: Path, job: str) -> Iterator[tuple[Any, str]]:
+    """Id and code of each error of a job that is done."""
+    for file in sorted(sink.glob(f"*/{job}/errors.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            error = json.loads(line)
+            yield error["id"], error["code"]

@@ -47,7 +47,7 @@ async def ask(
     """
     process = await asyncio.create_subprocess_exec(
         *prefix,
-        *_command(module),
+        *command(module),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=variables(environment),
@@ -118,7 +118,7 @@ def worker(
     with os.fdopen(reader, "rb", buffering=0) as ready:
         try:
             process = subprocess.Popen(
-                [*prefix, *_command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
+                [*prefix, *command(module), model, "--nats", url, "--ready-fd", str(writer), *options],
                 stderr=log,
                 pass_fds=(writer,),
                 env=variables(environment),
@@ -134,7 +134,8 @@ def worker(
             _stop(process)
 
 
-def _command(module: str) -> list[str]:
+def command(module: str) -> list[str]:
+    """That runs a module of bench/."""
     return [sys.executable, "-m", module]
 
 

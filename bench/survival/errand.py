@@ -34,11 +34,11 @@ def errand(
         prefix: A command that becomes the one after it, such as where it is to run.
     """
     process = subprocess.Popen(
-        [*prefix, *processes._command(module)],  # noqa: SLF001 - the processes of benches are started in one way
+        [*prefix, *processes.command(module)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=log,
-        env=processes._environment(environment),  # noqa: SLF001 - likewise
+        env=processes.variables(environment),
         start_new_session=True,
     )
     try:
