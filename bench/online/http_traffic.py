@@ -57,6 +57,8 @@ class Connection:
             OSError: The connection broke; the next request makes a new one.
             asyncio.IncompleteReadError: Likewise, in the middle of an answer.
         """
+        if self._streams is not None and self._streams[0].at_eof():
+            self.close()  # the server ends what nobody asks for long; clients look before they ask, as a rule
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=_LIMIT)
         reader, writer = self._streams

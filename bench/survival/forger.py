@@ -6,7 +6,7 @@ and tenants of its own.
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -33,6 +33,24 @@ _ASTRAY = (
     "hr.inbox." + "x" * 5000 + ".y",
 )
 _NUMBERS = ("", "-1", "1e3", "0x10", "9" * 19, "9" * 400, "12 ", "\u0663", "nan")
+# What stands before the body of a message that has headers.
+_BLOCKS = (
+    b"",
+    b"x",
+    b"\r\n",
+    b"NATS/1.0",
+    b"NATS/1.0\r\n",
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0 \r\n\r\n",
+    b"NATS/1.0 \xff\xff\xff\r\n\r\n",
+    b"NATS/1.0 503\r\n\r\n",
+    b"NATS/1.0 409 \xff\r\n\r\n",
+    b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: x\r\n\r\n",
+    b"NATS/1.0\r\nHr-Reply\r\n\r\n",
+    b"NATS/1.0\r\nHr-Reply: hr.inbox.a.b\r\nHr-Reply: hr.inbox.c.d\r\n\r\n",
+    b"NATS/1.0\r\n\xff\xfe: \xff\r\n\r\n",
+    b"NATS/1.0\r\n : x\r\n\x00\x00:\r\n\r\n",
+)
 _NAMES = ("", "a.b", "a b", "*", ">", "x" * 65, "\u00e9", "\x7f")
 
 
@@ -45,12 +63,14 @@ class Forgery:
         subject: Where it is published.
         body: Of it.
         headers: Of it.
+        raw: All of that as it is to be written to a server, where no client would write it so.
     """
 
     kind: str
-    subject: str
-    body: bytes
-    headers: Mapping[str, str]
+    subject: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
 
 
 class Forger:
@@ -97,6 +117,9 @@ class Forger:
             "cancel": self._cancel,
             "presence": self._presence,
             "nowhere": self._nowhere,
+            "block of headers": self._block,
+            "subject in no script": self._subject_in_no_script,
+            "answer in no script": self._answer_in_no_script,
         }
 
     @property
@@ -292,12 +315,41 @@ class Forger:
     def _cancel(self) -> Sequence[Forgery]:
         good = encode_cancel(Cancel((f"{self._stem}-nothing",)))
         body = self._chance.choice((good, good[:-1], b"", self._chance.randbytes(40), b"\x91" * _MOST_BYTES))
-        return [Forgery(kind="cancel", subject=subjects.cancel(self._spec.name), body=body, headers={})]
+        return [Forgery(kind="cancel", subject=subjects.cancel(self._spec.name), body=body)]
 
     def _presence(self) -> Sequence[Forgery]:
         body = self._chance.choice((b"", b"{}", self._chance.randbytes(40), b"\x91" * _MOST_BYTES))
-        return [Forgery(kind="presence", subject=subjects.fleet(self._spec.name), body=body, headers={})]
+        return [Forgery(kind="presence", subject=subjects.fleet(self._spec.name), body=body)]
 
     def _nowhere(self) -> Sequence[Forgery]:
         subject = self._chance.choice((f"hr.online.{self._spec.name}.9999.0", "hr.online.x", "hr.batch.no-model.job"))
         return [Forgery(kind="nowhere", subject=subject, body=self._body(), headers=self._headers())]
+
+    # -- as no client would write it
+
+    def _block(self) -> Sequence[Forgery]:
+        """Headers that are none, where all that listens hears of them."""
+        block, body = self._chance.choice(_BLOCKS), self._body()
+        subject = self._chance.choice(self._open_subjects).encode()
+        line = b"HPUB %b %d %d\r\n%b%b\r\n" % (subject, len(block), len(block) + len(body), block, body)
+        return [Forgery(kind="block of headers", raw=line)]
+
+    def _subject_in_no_script(self) -> Sequence[Forgery]:
+        last, body = self._chance.choice((b"\xff", b"\xc3\x28", b"a\xffb", b"\x00", b"\x7f")), self._body()
+        subject = subjects.batch(self._spec.name, self._stem).encode() + b"." + last
+        return [Forgery(kind="subject in no script", raw=b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body))]
+
+    def _answer_in_no_script(self) -> Sequence[Forgery]:
+        subject, body = self._chance.choice(self._open_subjects).encode(), self._body()
+        line = b"PUB %b \xff\xfe %d\r\n%b\r\n" % (subject, len(body), body)
+        return [Forgery(kind="answer in no script", raw=line)]
+
+    @property
+    def _open_subjects(self) -> Sequence[str]:
+        name = self._spec.name
+        return (
+            subjects.online(name, *self._chance.choice(self._spec.online_queues)),
+            subjects.batch(name, self._stem),
+            subjects.cancel(name),
+            subjects.fleet(name),
+        )

@@ -128,7 +128,7 @@ def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
     ]
     return Finding(
         part="gap",
-        what=f"{SIZE.callers} callers, {SIZE.workers} workers, {_SHARDS} shards, three servers: each is lost in each way",
+        what=f"{SIZE.callers} callers, {SIZE.workers} workers, {_SHARDS} shards, three servers: each lost in each way",
         figures=figures,
         verdicts=[
             *(

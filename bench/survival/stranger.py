@@ -10,22 +10,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import nats
 from economics import processes
 from headrace import Client, HeadraceError
-from headrace_contracts import DecodeError, ErrorReply, ModelSpec, decode_reply, subjects
+from headrace_contracts import DecodeError, ErrorReply, ModelSpec, connection, decode_reply, subjects
 from headrace_workers import event_loop
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from survival.forger import Forger, Forgery
+from survival.raw_line import RawLine
 
 _PAUSE_S = 0.2
-_RECONNECT: dict[str, Any] = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2}
+_CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +73,10 @@ class Report:
 class Stranger:
     """Sends, and hears what he is told."""
 
-    def __init__(self, connection: NatsClient, spec: ModelSpec, seed: int) -> None:
-        """Take a connection and what there is to be broken."""
-        self._connection = connection
+    def __init__(self, nats: NatsClient, url: str, spec: ModelSpec, seed: int) -> None:
+        """Take a connection, where it leads, and what there is to be broken."""
+        self._nats = nats
+        self._line = RawLine(url)
         self._inbox = subjects.inbox(f"stranger-{seed}")
         self._sent: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
@@ -85,16 +85,23 @@ class Stranger:
 
     async def listen(self) -> None:
         """Hear what is told from now on."""
-        await self._connection.subscribe(f"{self._inbox}.>", cb=self._on_reply)
+        await self._nats.subscribe(f"{self._inbox}.>", cb=self._on_reply)
 
     async def send(self, forged: Forgery) -> None:
         """Publish one."""
         try:
-            await self._connection.publish(forged.subject, forged.body, headers=dict(forged.headers) or None)
-        except (NatsError, ValueError):
+            if forged.raw is not None:
+                await self._line.write(forged.raw)
+            else:
+                await self._nats.publish(forged.subject, forged.body, headers=dict(forged.headers) or None)
+        except (NatsError, OSError, ValueError):
             self._lost += 1
         else:
             self._sent[forged.kind] += 1
+
+    async def close(self) -> None:
+        """Send no more."""
+        await self._line.close()
 
     async def _on_reply(self, message: Msg) -> None:
         try:
@@ -118,17 +125,20 @@ async def run(plan: Plan) -> Report:
     spec = await _spec(plan, stop)
     if spec is None:
         return Report()
-    connection = await nats.connect(plan.url.split(","), name="stranger", error_cb=_ignore, **_RECONNECT)
+    nats, _ = await connection.connect(
+        plan.url, name="stranger", inbox=subjects.inbox("stranger"), timeout_s=_CONNECT_S
+    )
     try:
-        stranger = Stranger(connection, spec, plan.seed)
+        stranger = Stranger(nats, plan.url, spec, plan.seed)
         await stranger.listen()
         for number, forged in enumerate(stranger.forger.endless()):
             if number == plan.messages or await _is_set(stop, 1 / plan.rate):
                 break
             await stranger.send(forged)
+        await stranger.close()
         return stranger.report
     finally:
-        await connection.close()
+        await connection.close(nats)
 
 
 async def _spec(plan: Plan, stop: asyncio.Event) -> ModelSpec | None:
@@ -148,10 +158,6 @@ async def _is_set(event: asyncio.Event, seconds: float) -> bool:
         async with asyncio.timeout(seconds):
             await event.wait()
     return event.is_set()
-
-
-async def _ignore(_: Exception) -> None:
-    """What is broken is not for a stranger to tell."""
 
 
 def main() -> None:

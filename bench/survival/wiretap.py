@@ -8,14 +8,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import nats
-from headrace_contracts import DecodeError, decode_chunk, decode_reply, headers, subjects
-from nats.aio.client import Client as NatsClient
+from headrace_contracts import DecodeError, connection, decode_chunk, decode_reply, headers, subjects
 from nats.aio.msg import Msg
 
 _CHUNKS = ("hr.online.>", "hr.batch.>")
 _INBOXES = f"{subjects.INBOX_ROOT}.>"
-_CONNECT_S = 0.5
+_CONNECT_S = 5.0
 _MAX_EXAMPLES = 20
 
 
@@ -76,16 +74,10 @@ async def tapped(url: str) -> AsyncIterator[Wiretap]:
         url: Of nats-servers, with commas between.
 
     Raises:
-        nats.errors.Error: None answers at the beginning.
+        Unreachable: None answers at the beginning.
     """
     tap = Wiretap()
-    listening: NatsClient = await nats.connect(
-        url.split(","),
-        name="wiretap",
-        error_cb=_ignore,
-        max_reconnect_attempts=-1,
-        reconnect_time_wait=_CONNECT_S,  # type: ignore[arg-type] # seconds; nats-py only sleeps for it
-    )
+    listening, _ = await connection.connect(url, name="wiretap", inbox=subjects.inbox("wiretap"), timeout_s=_CONNECT_S)
     try:
         for subject in _CHUNKS:
             await listening.subscribe(subject, cb=tap.on_chunk, pending_msgs_limit=0, pending_bytes_limit=0)
@@ -93,14 +85,10 @@ async def tapped(url: str) -> AsyncIterator[Wiretap]:
         await listening.flush()
         yield tap
     finally:
-        await listening.close()
+        await connection.close(listening)
 
 
 def _place(inbox: str) -> str:
     """An inbox without its last part: copies of a chunk that go to several shards differ in that alone."""
     # Of two copies one may have been missed: then its reply must not look like one that went astray.
     return inbox.rpartition(".")[0]
-
-
-async def _ignore(_: Exception) -> None:
-    """What is broken is not for who listens to tell."""

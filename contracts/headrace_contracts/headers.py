@@ -3,6 +3,7 @@
 Knows their names and spelling. Does not know the body; the two meet in the worker.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ DELIVERIES = "Hr-Deliveries"
 
 # What begins so tells the broker what to do with the message.
 _BROKERS = "Nats-"
+# A token of HTTP (RFC 9110, section 5.6.2).
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAX_UINT = 2**63 - 1
 _MAX_TEXT = 128
 
@@ -91,23 +94,27 @@ class Envelope:
         """
         found = headers or {}
         deadline = found.get(DEADLINE)
-        return cls(
-            reply_to=reply_to(found),
-            tokens=_uint(TOKENS, found.get(TOKENS)),
-            deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
-            tenant=_token(TENANT, found.get(TENANT), "tenant"),
-            msg_id=found.get(MSG_ID),
-            traceparent=found.get(TRACEPARENT),
-            request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
-        )
+        try:
+            return cls(
+                reply_to=reply_to(found),
+                tokens=_uint(TOKENS, found.get(TOKENS)),
+                deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
+                tenant=_token(TENANT, found.get(TENANT), "tenant"),
+                msg_id=found.get(MSG_ID),
+                traceparent=found.get(TRACEPARENT),
+                request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
+            )
+        except InvalidName as error:
+            raise DecodeError(str(error)) from None
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that a message keeps when it is published anew: those that tell the broker nothing.
 
-    One of an atomic batch, say, would be refused as a part of a batch that has long been committed.
+    One of an atomic batch, say, would be refused as a part of a batch that has long been committed. Nor is a name kept
+    that clients do not publish, though a server takes it of whoever does without one.
     """
-    return {name: value for name, value in headers.items() if not name.startswith(_BROKERS)}
+    return {name: value for name, value in headers.items() if _HEADER.fullmatch(name) and not name.startswith(_BROKERS)}
 
 
 def name_in(headers: Mapping[str, str], header: str) -> str | None:

@@ -23,9 +23,14 @@ from headrace_contracts.tls import PlainText
 
 
 class Patient(NatsClient):
-    """nats-py's client, mended in seven places.
+    """nats-py's client, mended in eight places.
 
-    It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
+    It hears on whatever comes. A server takes any bytes for headers, or for a part of a subject, of whoever publishes
+    them; nats-py's loop that reads ends by the first ones that it cannot make text of, as by the PONGs below. Of a
+    queue such a message would come back, to one worker after the other, until all are deaf. It is given on instead,
+    without its headers or with a subject that shows the bytes, and refused by whoever it comes to.
+
+    The same when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
     that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
     half a minute later. A server that stood still for a moment is enough.
 
@@ -115,6 +120,18 @@ class Patient(NatsClient):
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (UnicodeDecodeError, IndexError) as error:
+            await self._error_cb(error)
+            return None
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        return super()._build_message(sid, _text(subject), _text(reply), data, headers)
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
@@ -215,6 +232,11 @@ class Downgraded(NatsError, PlainText):
 
 class Unreadable(NatsError):
     """Raised when credentials, read anew for a connection, cannot be read."""
+
+
+def _text(raw: bytes) -> bytes:
+    """What can be made text of: the same, or else with what cannot shown."""
+    return raw if raw.isascii() else raw.decode("utf-8", "backslashreplace").encode()
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from ..waiting import until
 from .served import NAME, Served
 
 TEXTS = [f"a text of somebody, number {number}" for number in range(12)]
-_KINDS = 27
+_KINDS = 30
 
 
 async def spec_of(url: str) -> ModelSpec:
@@ -32,9 +32,10 @@ async def spec_of(url: str) -> ModelSpec:
 @asynccontextmanager
 async def stranger_of(url: str, seed: int) -> AsyncIterator[Stranger]:
     async with connected(url) as connection:
-        stranger = Stranger(connection, await spec_of(url), seed)
+        stranger = Stranger(connection, url, await spec_of(url), seed)
         await stranger.listen()
         yield stranger
+        await stranger.close()
 
 
 async def settled(served: Served) -> None:
@@ -87,11 +88,9 @@ async def test_a_stranger_is_a_process_that_says_what_it_sent(served: Served, tm
 
 async def test_a_stranger_stops_when_it_is_told_to(served: Served, tmp_path: Path) -> None:
     plan = Plan(url=served.url, model=NAME, report=str(tmp_path / "report.json"), seed=8, rate=200.0)
-    async with connected(served.url) as connection:
-        heard = await connection.subscribe("hr.>")
-        await connection.flush()
+    async with tapped(served.url) as tap:
         with errand("survival.stranger", plan) as process:
-            await until(lambda: heard.pending_msgs > 20, "it has sent something")
+            await until(lambda: tap.num_chunks > 10, "it has sent something")
             assert await asyncio.to_thread(stop, process) == 0
     assert Report.read(tmp_path / "report.json").sent
     await settled(served)

@@ -10,6 +10,9 @@ import uvloop
 from headrace import local
 from headrace_contracts.connection import Link, Unreachable, close, connect
 from headrace_contracts.patient import Patient
+
+from headrace_contracts.connection import Unreachable, close, connect
+from nats.aio.msg import Msg
 from nats.errors import FlushTimeoutError
 
 from ..waiting import until
@@ -222,3 +225,39 @@ async def test_a_server_that_was_left_is_the_last_to_be_tried_again() -> None:
                 await nats.leave()
                 await asyncio.wait_for(went_up.wait(), 20)
                 assert _port(nats) != before
+
+
+def headed(block: bytes) -> bytes:
+    return b"HPUB there.x %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"PUB there.\xff 1\r\nx\r\n",
+        b"PUB there.x \xff 1\r\nx\r\n",
+        headed(b"NATS/1.0"),
+        headed(b"x"),
+        headed(b"NATS/1.0 \xff\xff\xff\r\n\r\n"),
+        headed(b"NATS/1.0 409 \xff\r\n\r\n"),
+        headed(b"NATS/1.0\r\n\xff\xfe: \xff\r\n\r\n"),
+    ],
+)
+async def test_what_cannot_be_made_text_of_is_heard_and_so_is_what_comes_after_it(
+    nats_server: local.Server, line: bytes
+) -> None:
+    nats, _ = await connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+    heard: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.data)
+
+    await nats.subscribe("there.>", cb=hear)
+    await nats.flush()
+    _, writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
+    writer.write(b'CONNECT {"headers":true,"verbose":false}\r\n' + line + b"PUB there.next 4\r\nnext\r\n")
+    await until(lambda: b"next" in heard, "the next one is heard", seconds=5)
+    assert heard == [b"x", b"next"]
+    assert nats.stats["reconnects"] == 0
+    writer.close()
+    await close(nats)

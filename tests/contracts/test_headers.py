@@ -111,6 +111,18 @@ def test_a_message_that_is_published_anew_keeps_no_orders_to_the_broker() -> Non
     assert headers.passed_on(orders | WHOLE | {"traceparent": "00-ab"}) == WHOLE | {"traceparent": "00-ab"}
 
 
+def test_a_message_that_is_published_anew_keeps_no_header_that_clients_do_not_publish() -> None:
+    odd = {"X(Y)": "a", "a/b": "c", "": "d"}
+    assert headers.passed_on(odd | WHOLE) == WHOLE
+
+
+@pytest.mark.parametrize("name", [headers.MSG_ID, headers.TRACEPARENT])
+@pytest.mark.parametrize("value", ["x" * 129, "\x7f", "é", "a\tb"])
+def test_a_header_that_cannot_be_sent_cannot_be_read(name: str, value: str) -> None:
+    with pytest.raises(DecodeError, match=name):
+        Envelope.from_headers(WHOLE | {name: value})
+
+
 @pytest.mark.parametrize(
     ("value", "name"), [("order-7", "order-7"), (None, None), ("", None), ("a b", None), ("a-" * 9999, None)]
 )

@@ -214,6 +214,7 @@ async def test_a_worker_held_up_by_full_results_can_still_be_drained(nats_server
         await until(lambda: worker.counters.dead_lettered == 1, "it is kept")
         await worker.drain()
     assert worker.counters.answered == worker.counters.refused == 0
+    assert worker.counters.given_back == 1
 
 
 async def test_a_broken_chunk_of_an_atomic_batch_is_kept_without_the_brokers_headers(

@@ -159,6 +159,7 @@ class Answers:
                 await self._keep(delivery, poison)
             if reply_to is not None and not await self._reply(reply_to, body, msg_id):
                 await delivery.nak(_LATER_S)
+                self._counters.given_back += 1
                 return False
             await delivery.ack()
         except (NatsError, OSError) as error:

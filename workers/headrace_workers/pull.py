@@ -28,6 +28,8 @@ _MAX_MESSAGES = 1_000_000
 # No message is smaller than its subjects and headers: a pull with less credit left can only idle.
 _SMALLEST_MESSAGE = 128
 _RETRY_S = 0.25
+# How the subject begins that work is acked on.
+_ACK = "$JS.ACK."
 # Ends of a pull that no status of the broker names.
 _USED_UP, _DOWN = "used up", "connection lost"
 
@@ -199,6 +201,8 @@ class Puller:
             description, _, _ = headers.get("Description", "").partition("\n")
             self._end(f"{headers['Status']} {description}".strip())
             return
+        if not message.reply.startswith(_ACK):
+            return  # no queue gave it out: somebody else publishes to this inbox
         self._is_fruitful = True
         delivery = Delivery(message, self.priority, self._settled)
         self.share.arrive(delivery.size)
@@ -209,7 +213,10 @@ class Puller:
         except Exception:
             # nats-py would only report it, and the message would be held for ever.
             logger.exception("This is a bug: a delivery could not be taken in")
-            await delivery.nak(_RETRY_S)
+            try:
+                await delivery.nak(_RETRY_S)
+            except (NatsError, OSError):
+                delivery.abandon()  # or else its bytes would be missing from the purse for ever
 
     def _settled(self, delivery: Delivery) -> None:
         self.share.settle(delivery.size)
