@@ -49,7 +49,7 @@ class Caller:
         """Start it, if it is away."""
         if self._process is None:
             plan = self._plan(len(self.lives))
-            self.lives.append(Life(plan.history))
+            self.lives.append(Life(Path(plan.history)))
             log = self._stack.enter_context(self._log.open("ab"))
             asking = errand("survival.caller", plan, log=log, prefix=self.place.prefix)
             self._process = self._stack.enter_context(asking)

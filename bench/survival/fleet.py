@@ -197,7 +197,7 @@ def _caller(cluster: Cluster, model: str, size: Size, seed: int, work: Path, num
             name=name,
             url=cluster.url,
             model=model,
-            history=work / "histories" / f"{name}.jsonl",
+            history=str(work / "histories" / f"{name}.jsonl"),
             texts=texts(seed, _NUM_TEXTS),
             # Another one for each life, so that nobody asks the same again.
             seed=seed * 1000 + number * 100 + life,

@@ -4,6 +4,8 @@ Knows the order: who connects, what the model's limits are, then part after part
 provision_command.py does. Imports torch, since the engine reads what a model is; no weights are loaded.
 """
 
+from functools import partial
+
 from headrace_contracts import ModelSpec, topology
 from headrace_contracts.refusal import NotAllowed
 from headrace_engine import Checkpoint, EngineError
@@ -14,6 +16,7 @@ from nats.errors import Error as NatsError
 from headrace_workers import broker, registry
 from headrace_workers.config import WorkerConfig
 from headrace_workers.errors import ServerUnfit
+from headrace_workers.leaders import led
 from headrace_workers.provision import Topology
 from headrace_workers.spec import budgets, describe
 from headrace_workers.upkeep import Finding, Sizes, keep, parts
@@ -44,11 +47,11 @@ async def run(
     async with broker.connected(config.nats_url, config.worker, config.access) as connection:
         nats = connection.nats
         try:
-            spec = None if checkpoint is None else await _spec(nats, checkpoint, config)
+            spec = None if checkpoint is None else await led(lambda: _spec(nats, checkpoint, config))
             wanted = _shared(config) if spec is None else Topology.of(spec, config)
             streams = tuple(sizes.of(stream) for stream in wanted.streams)
             found = parts(streams, topology.buckets(replicas=config.replicas), wanted.consumers)
-            return tuple([await keep(nats, part, create=create, update=update) for part in found])
+            return tuple([await led(partial(keep, nats, part, create=create, update=update)) for part in found])
         except NotAllowed:
             raise
         except NatsError as error:

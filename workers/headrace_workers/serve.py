@@ -21,6 +21,7 @@ from headrace_workers.config import WorkerConfig
 from headrace_workers.counters import Counters
 from headrace_workers.errors import ServerUnfit, SpecConflict, TopologyConflict
 from headrace_workers.lane import Lane, LoadedEngine
+from headrace_workers.leaders import led
 from headrace_workers.provision import Provision, Topology
 from headrace_workers.rate import calibrated_rate
 from headrace_workers.spec import Budgets, budgets, describe
@@ -98,7 +99,7 @@ async def _take_place(
 ) -> _Place:
     """Agree with the fleet, see that the budgets go with that, and provide what is not there."""
     try:
-        spec = mine if config.replace_spec else await registry.agreed(nats.jetstream(), mine)
+        spec = mine if config.replace_spec else await led(lambda: registry.agreed(nats.jetstream(), mine))
     except NotAllowed:
         raise
     except NatsError as error:
@@ -113,7 +114,7 @@ async def _take_place(
 
     provision = Provision(nats, Topology.of(spec, config), publish)
     try:
-        ack_wait_s = await provision.all()
+        ack_wait_s = await led(provision.all)
     except NotAllowed:
         raise
     except NatsError as error:

@@ -1,0 +1,40 @@
+"""Asks again what the broker cannot say while its servers choose a leader, of all or of one NATS stream.
+
+Knows which answers pass by themselves: a NATS stream of several copies has no leader for a moment after it was made,
+and for some seconds after a server was lost. Does not know what is asked.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js.errors import NoStreamResponseError, ServiceUnavailableError
+
+logger = logging.getLogger(__name__)
+
+# Elections take 4 to 9 s (nats-server, raft.go), and who has lost one waits for the next.
+_PATIENCE_S = 20.0
+_PAUSE_S = 0.25
+
+T = TypeVar("T")
+
+
+async def led(ask: Callable[[], Awaitable[T]]) -> T:
+    """What it gives once there are leaders; it is called anew each time.
+
+    Raises:
+        nats.errors.Error: what it raises, if that does not pass, or not for long.
+    """
+    loop = asyncio.get_running_loop()
+    until_s, level = loop.time() + _PATIENCE_S, logging.WARNING
+    while True:
+        try:
+            return await ask()
+        except (NatsTimeoutError, NoStreamResponseError, ServiceUnavailableError) as error:
+            if loop.time() > until_s:
+                raise
+            logger.log(level, "the broker cannot say yet what the fleet needs, and is asked again: %r", error)
+            level = logging.DEBUG
+        await asyncio.sleep(_PAUSE_S)
