@@ -5,6 +5,7 @@ It knows flags, the order of the trials, and what is kept of them. What a trial 
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -163,6 +164,7 @@ def main() -> None:
     flags = Flags.parse()
     cores = Cores.here(split=False)
     machine = Machine.here(str(compute_dtype(EngineConfig(), torch.device("cpu"))).removeprefix("torch."))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # all that runs is ended with this, however it is told to
     work = Path(tempfile.mkdtemp(prefix="headrace-survival-")) if flags.keep is None else flags.keep
     try:
         found = asyncio.run(measure(flags, work))

@@ -9,8 +9,10 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
+from bulk.crew import Crew
 from economics.processes import ProcessFailed
 
 from survival import store
@@ -58,6 +60,15 @@ def breakage(fault: Fault, fleet: Fleet) -> Breakage:
             return _of_client(fault, fleet)
         case _:
             return Breakage(frozenset({"sink"}), _calling(fleet.sink.fill), _calling(fleet.sink.free))
+
+
+async def bring_back(crew: Crew, number: int) -> None:
+    """Start a worker that is away, or has ended by itself, again and again: servers may be away, too."""
+    while True:
+        with suppress(ProcessFailed):
+            await asyncio.to_thread(crew.restart, number)
+            return
+        await asyncio.sleep(_AGAIN_S)
 
 
 def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
@@ -120,19 +131,11 @@ def _of_worker(fault: Fault, fleet: Fleet) -> Breakage:
     crew, number = fleet.crew, fault.which % len(fleet.ailments)
     of = frozenset({f"worker-{number}"})
 
-    async def start() -> None:
-        """Servers may be away, too; whoever runs workers starts them again."""
-        while True:
-            with suppress(ProcessFailed):
-                await asyncio.to_thread(crew.start, number)
-                return
-            await asyncio.sleep(_AGAIN_S)
-
     match fault.kind:
         case "worker killed":
-            return Breakage(of, _calling(lambda: crew.kill(number)), start)
+            return Breakage(of, _calling(lambda: crew.kill(number)), partial(bring_back, crew, number))
         case "worker drained":
-            return Breakage(of, _calling(lambda: crew.stop(number)), start)
+            return Breakage(of, _calling(lambda: crew.stop(number)), partial(bring_back, crew, number))
         case _:
             return Breakage(
                 of,
@@ -148,11 +151,11 @@ def _of_device(fault: Fault, fleet: Fleet) -> Breakage:
         "device hangs": Ailment(kind="hangs", seconds=fault.lasts_s),
         "device gives NaN": Ailment(kind="not a number", steps=_SPOILT_STEPS),
     }
-    # Nobody mends it: it passes, or ends the worker.
+    file = fleet.ailments[number]
     return Breakage(
-        frozenset({f"worker-{number}"}),
-        _calling(lambda: inflict(fleet.ailments[number], kinds[fault.kind])),
-        _calling(),
+        frozenset({f"device-{number}"}),
+        _calling(lambda: inflict(file, kinds[fault.kind])),
+        _calling(lambda: inflict(file, Ailment())),
     )
 
 

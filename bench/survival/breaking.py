@@ -6,14 +6,12 @@ It knows time and what may go on beside what. How each is done is breakage.py's.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from economics.processes import ProcessFailed
-
-from survival.breakage import Breakage, breakage
+from survival.breakage import Breakage, breakage, bring_back
 from survival.faults import Fault, Kind
 from survival.fleet import Fleet
 
@@ -70,8 +68,8 @@ class Breaking:
             await asyncio.sleep(_LOOK_EVERY_S)
             for number in self._fleet.crew.ended:
                 async with self._locks[f"worker-{number}"]:
-                    with suppress(ProcessFailed):
-                        await asyncio.to_thread(self._fleet.crew.restart, number)
+                    if number in self._fleet.crew.ended:
+                        await bring_back(self._fleet.crew, number)
 
     async def _one(self, fault: Fault) -> None:
         broken = breakage(fault, self._fleet)

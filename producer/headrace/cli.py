@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from nats.errors import Error as NatsError
 
 from headrace import logs, telemetry
 from headrace.commands.access import access
@@ -31,7 +32,7 @@ from headrace.commands.telling import exit_code
 from headrace.commands.top import top
 from headrace.commands.up import up
 from headrace.commands.workers import workers
-from headrace.errors import HeadraceError
+from headrace.errors import ConnectionFailed, HeadraceError
 from headrace.logs import Format, Level, LogConfig
 
 logger = logging.getLogger(__name__)
@@ -113,9 +114,16 @@ def main() -> None:
     try:
         build()()
     except HeadraceError as error:
-        typer.secho(f"headrace: {error}", err=True, fg="red")
-        sys.exit(exit_code(error))
+        _fail(error)
+    except NatsError as error:
+        # Of one that is busy with itself, such as a cluster that has just lost a server.
+        _fail(ConnectionFailed(f"nats-server does not answer as it should: {error!r}: see how it is, and try again"))
     except Exception:
         # Not as a bare traceback: logs are read by line, and secrets are taken out of them.
         logger.critical("This is a bug: the command ended by an error that nobody thought of", exc_info=True)
         sys.exit(1)
+
+
+def _fail(error: HeadraceError) -> NoReturn:
+    typer.secho(f"headrace: {error}", err=True, fg="red")
+    sys.exit(exit_code(error))

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from headrace import Client, ErrorCode, local
 from headrace_contracts import Chunk, Envelope, encode_chunk, headers, subjects
 from headrace_engine import Engine
 from headrace_workers import DeviceFailed
+from headrace_workers.delivery import Delivery
+from headrace_workers.hold import Hold
 
 from ..waiting import until
 from .broker_view import api, connected, consumer, emptied, num_messages
@@ -307,3 +310,30 @@ async def test_a_shard_that_is_not_there_is_passed_over_at_once(
     async with running(minilm, config):
         vectors = await asyncio.gather(*calls)
     assert all(np.isfinite(vector).all() for vector in vectors)
+
+
+async def test_what_comes_to_a_worker_that_cannot_go_on_is_given_back(
+    nats_server: local.Server, client: Client, minilm: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = WatchedEngine(minilm)
+    async with running(engine, brisk(nats_server.url)) as failing:
+        await client.embed("the model is known now")
+        give_back, subject = Hold.give_back, subjects.online(NAME, 0, 0)
+
+        async def after_more_has_come(hold: Hold, deliveries: Iterable[Delivery]) -> None:
+            monkeypatch.undo()
+            before = failing.counters.delivered
+            async with connected(nats_server.url) as connection:
+                await connection.jetstream().publish(subject, b"no chunk")
+            await until(lambda: failing.counters.delivered > before, "it has come")
+            await give_back(hold, deliveries)
+
+        monkeypatch.setattr(Hold, "give_back", after_more_has_come)
+        engine.is_sick = True
+        asked = asyncio.create_task(client.embed("a zebra", timeout=20))
+        with pytest.raises(DeviceFailed):
+            await failing.serving
+        assert (failing.counters.given_back, failing.worker.num_held) == (2, 0)
+        async with running(minilm, brisk(nats_server.url)) as other:
+            await asked
+            await until(lambda: other.counters.refused == 1, "the other one has both")

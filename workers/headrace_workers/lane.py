@@ -190,6 +190,7 @@ class Lane:
                 result.set_result(outcome)
             else:
                 result.set_exception(outcome)
+                result.exception()  # its worker may have to end before it looks, which asyncio would complain of
         self._rest_if_idle()
 
     def rest(self) -> None:

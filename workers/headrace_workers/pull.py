@@ -55,14 +55,14 @@ class PullHooks:
     """Whom a puller talks to.
 
     Attributes:
-        on_delivery: called with each message.
+        on_delivery: awaited with each message, one after the other.
         on_settled: called with each message after it was settled.
         on_missing: awaited with the name of a NATS stream that the broker does not know, or not its consumer; it should
             provide them, and may raise what nats-py raises.
         is_idle: whether the worker has nothing to do; idle workers are served first.
     """
 
-    on_delivery: Callable[[Delivery], None]
+    on_delivery: Callable[[Delivery], Awaitable[None]]
     on_settled: Callable[[Delivery], None]
     on_missing: Callable[[str], Awaitable[object]]
     is_idle: Callable[[], bool]
@@ -209,7 +209,7 @@ class Puller:
         if self.share.credit < _SMALLEST_MESSAGE:
             self._end(_USED_UP)
         try:
-            self._hooks.on_delivery(delivery)
+            await self._hooks.on_delivery(delivery)
         except Exception:
             # nats-py would only report it, and the message would be held for ever.
             logger.exception("This is a bug: a delivery could not be taken in")

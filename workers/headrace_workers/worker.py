@@ -8,6 +8,8 @@ to drain, and to take work again; its end is a drain, too.
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import numpy as np
 from headrace_contracts import (
@@ -48,6 +50,7 @@ from headrace_workers.work import Refused, Work, accept, cancelled, expired, req
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
 # From this delivery on a chunk runs alone: if it is what ended two workers, it ends no neighbour's chance with its own.
 _SUSPECT = 3
@@ -109,7 +112,7 @@ class Worker:
         self._given_up = GivenUp()
         self._announcer = Announcer(broker, spec, config, budgets.rate)
         self._takes_work = True
-        self._is_ending = self._no_more = False
+        self._is_ending = self._no_more = self._has_failed = False
         self._link.on_down, self._link.on_up = self._on_down, self._on_up
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -121,10 +124,10 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await self._nats.subscribe(subjects.cancel(self.spec.name), cb=self._on_cancel)
-                keeping = self._tasks.create_task(self._hold.keep_in_progress(self._ack_wait_s / 3))
-                announcing = self._tasks.create_task(self._announcer.run())
-                stepping = self._tasks.create_task(self._run_steps())
-                pulling = [self._tasks.create_task(puller.run()) for puller in self._pullers]
+                keeping = self._do(self._hold.keep_in_progress(self._ack_wait_s / 3))
+                announcing = self._do(self._announcer.run())
+                stepping = self._do(self._run_steps())
+                pulling = [self._do(puller.run()) for puller in self._pullers]
                 self._allow_pulls()
                 await stop.wait()
                 await self._end(stepping)
@@ -136,6 +139,18 @@ class Worker:
             if errors is None:
                 raise
             raise errors.exceptions[0] from None
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Do it beside all else; should it fail, the worker cannot go on, and takes nothing more in."""
+
+        async def done() -> T:
+            try:
+                return await work
+            except Exception:
+                self._has_failed = True
+                raise
+
+        return self._tasks.create_task(done())
 
     def num_queued(self, priority: Priority) -> int:
         """Chunks of a class that are in hand and wait for a step."""
@@ -246,9 +261,16 @@ class Worker:
             puller(subjects.batch_stream(model), "batch"),
         ]
 
-    def _on_delivery(self, delivery: Delivery) -> None:
-        """Queue what came in, or refuse it."""
+    async def _on_delivery(self, delivery: Delivery) -> None:
+        """Something came in; if this worker cannot go on, it is for another one."""
         self._hold.add(delivery)
+        if self._has_failed:
+            await self._hold.give_back((delivery,))
+        else:
+            self._take(delivery)
+
+    def _take(self, delivery: Delivery) -> None:
+        """Queue it, or refuse it."""
         if self._spans is not None:
             self._spans.receive(delivery)
         if delivery.priority == "online" and (patience_s := delivery.patience_s) is not None:
@@ -262,7 +284,7 @@ class Worker:
                 given_up=self._given_up,
             )
         except Refused as refused:
-            self._tasks.create_task(self._answers.refuse(delivery, refused))
+            self._do(self._answers.refuse(delivery, refused))
             return
         if self._spans is not None:
             self._spans.accepted(work)
@@ -271,7 +293,7 @@ class Worker:
         if delivery.priority == "online":
             self._announcer.weight.add(delivery.stored_bytes, work.chunk.num_tokens)
         if not work.num_tokens:
-            self._tasks.create_task(self._answer_without_step(work))
+            self._do(self._answer_without_step(work))
         elif delivery.count >= _SUSPECT:
             self._scheduler.push_apart((work,))
         else:
@@ -305,8 +327,8 @@ class Worker:
             self._allow_pulls()
 
         logger.info("reconnected to nats-server")
-        if not self._no_more:
-            self._tasks.create_task(recover())
+        if not self._no_more and not self._has_failed:
+            self._do(recover())
 
     def _allow_pulls(self) -> None:
         for puller in self._pullers:
@@ -331,7 +353,7 @@ class Worker:
                 if fresh != plan:
                     plan, packed = fresh, Packed.of(fresh.works)
             self._scheduler.take(plan)
-            self._tasks.create_task(self._answer(self._start(plan, packed)))
+            self._do(self._answer(self._start(plan, packed)))
 
     async def _next_plan(self) -> Plan[Work] | None:
         while (plan := self._plan()) is None and not (self._no_more and not self._hold):
@@ -347,7 +369,7 @@ class Worker:
         now_ms = _now_ms()
         for work in self._scheduler.drop(lambda work: self._is_given_up(work) or work.is_late(now_ms)):
             reason = cancelled if self._is_given_up(work) else expired
-            self._tasks.create_task(self._answers.refuse(work.delivery, reason(work.chunk)))
+            self._do(self._answers.refuse(work.delivery, reason(work.chunk)))
         return self._scheduler.plan()
 
     def _is_given_up(self, work: Work) -> bool:

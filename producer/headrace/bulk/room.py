@@ -12,6 +12,7 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace.bulk.card import Card
+from headrace.bulk.patience import patiently
 from headrace.errors import InputError, JobFailed
 
 # Of a stored message beyond its body: subject, headers and what the server adds.
@@ -23,9 +24,11 @@ async def check_results(nats: NatsClient, card: Card, window_rows: int) -> None:
 
     Raises:
         InputError: they do not.
+        ConnectionFailed: the connection is closed.
+        AccessDenied: this user may not ask.
     """
     size = window_rows * row_elements(card.dtype, card.dim) * numpy_dtype(card.dtype).itemsize
-    most = await _max_bytes(nats, topology.RESULTS_STREAM)
+    most = await patiently(nats, lambda: _max_bytes(nats, topology.RESULTS_STREAM))
     if most is not None and size > most:
         fit = max(1, window_rows * most // (2 * size))
         raise InputError(

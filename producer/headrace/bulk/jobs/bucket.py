@@ -3,17 +3,10 @@
 Knows nats-py's KeyValue and what may come of a request whose answer was lost. Does not know what the values mean.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from headrace_contracts import topology
-from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
-from nats.errors import ConnectionClosedError, ConnectionDrainingError, ConnectionReconnectingError, MaxPayloadError
-from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
 from nats.js.errors import (
     BadRequestError,
@@ -25,18 +18,13 @@ from nats.js.errors import (
 )
 from nats.js.kv import KeyValue
 
-from headrace.errors import AccessDenied, BulkError, ConnectionFailed
-from headrace.pauses import Pauses
-
-logger = logging.getLogger(__name__)
+from headrace.bulk.patience import patiently
 
 STREAM = f"KV_{topology.JOBS_BUCKET}"
 PREFIX = f"$KV.{topology.JOBS_BUCKET}."
 
 # What forgetting a job leaves behind is itself forgotten after so long: nobody still watches for it.
 _MARKER_S = 24 * 3600.0
-
-T = TypeVar("T")
 
 
 class Moved(Exception):
@@ -152,32 +140,3 @@ class Bucket:
         except NotFoundError:
             return 1
         return info.config.num_replicas or 1
-
-
-async def patiently(nats: NatsClient, call: Callable[[], Awaitable[T]]) -> T:
-    """Call again and again while nats-server is away or not ready; not while there is no connection at all.
-
-    Raises:
-        ConnectionFailed: the connection is closed for good.
-        AccessDenied: this user may not.
-        BulkError: the server refuses.
-    """
-    pauses, level = Pauses(), logging.WARNING
-    while True:
-        try:
-            if nats.is_reconnecting:
-                raise ConnectionReconnectingError  # nats-py would keep what is sent, and send it all at once later
-            return await call()
-        except BucketNotFoundError:
-            raise
-        except NotAllowed as error:
-            raise AccessDenied(str(error)) from error
-        except (ConnectionClosedError, ConnectionDrainingError) as error:
-            raise ConnectionFailed("the connection to nats-server was closed: open a new one") from error
-        except (BadRequestError, MaxPayloadError) as error:
-            raise BulkError(f"nats-server refuses what was asked of the KV bucket hr_jobs: {error}") from error
-        except (NatsError, OSError) as error:
-            logger.log(level, "waiting for nats-server to answer on jobs: %r", error)
-            level = logging.DEBUG
-        # No event tells that JetStream is ready again, that a full server has room, or that an answer got lost.
-        await asyncio.sleep(pauses.take_s())

@@ -13,7 +13,7 @@ from headrace_contracts.errors import InvalidName
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
-from headrace.bulk.jobs.bucket import patiently
+from headrace.bulk.patience import patiently
 from headrace.bulk.queued import num_queued
 from headrace.bulk.results import consumers
 from headrace.pauses import Pauses

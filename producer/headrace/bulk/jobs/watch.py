@@ -18,7 +18,8 @@ from nats.errors import Error as NatsError
 from nats.js.errors import BucketNotFoundError
 from nats.js.kv import KV_MARKER_REASON, KV_OP
 
-from headrace.bulk.jobs.bucket import PREFIX, STREAM, Entry, patiently
+from headrace.bulk.jobs.bucket import PREFIX, STREAM, Entry
+from headrace.bulk.patience import patiently
 
 _HEARTBEAT_S = 1.0
 # The broker forgets a consumer that nobody listens to after this long.
