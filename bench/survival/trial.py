@@ -36,7 +36,7 @@ _NODE_DISK_MB = 512
 _READY_S = 60.0
 # After the last fault is mended: servers choose leaders, and each message that somebody dropped comes back.
 _CALM_S = 8.0
-_JOB_S = 240.0
+_JOB_S = 150.0
 _LEFT_S = 60.0
 _GRACE_S = 3.0
 # What a process says only if something is wrong with it, whatever was done to it.
@@ -131,7 +131,7 @@ class _Trial:
                 job = asyncio.create_task(self._job())
                 await self._break(plan)
                 await asyncio.to_thread(stop_all, made.callers)
-                await job
+                await self._done(job)
             await self._no_work_left()
             verified = await verify(made.job, made.cluster.url)
             await asyncio.to_thread(made.crew.stop_all)
@@ -165,6 +165,14 @@ class _Trial:
         except NotDone as error:
             self._violations.append(f"the job was never done: {error}")
         self._job_s = monotonic() - begun_s
+
+    async def _done(self, job: "asyncio.Task[None]") -> None:
+        """Wait for the job, now that nothing is broken any more."""
+        try:
+            async with asyncio.timeout(_JOB_S):
+                await job
+        except TimeoutError:
+            self._violations.append(f"the job was not done {_JOB_S:g} s after all was mended")
 
     async def _no_work_left(self) -> None:
         """What callers gave up, and copies that nobody needed, are dropped when their time is over."""

@@ -124,6 +124,7 @@ def _bulk(scope: Scope) -> Iterator[str]:
     for model in scope.models:
         yield f"hr.batch.{model}.*.*"
         yield from _api(subjects.batch_stream(model), "STREAM.INFO", "STREAM.PURGE")
+        yield from _of_consumers(subjects.batch_stream(model), topology.CONSUMER, "INFO")
     yield from _api(_RESULTS, "STREAM.INFO", "STREAM.PURGE", "CONSUMER.NAMES")
     yield f"$JS.API.CONSUMER.CREATE.{_RESULTS}.*.hr.results.*.*"
     yield from _of_consumers(_RESULTS, _ANY, "DELETE", "INFO", "MSG.NEXT")

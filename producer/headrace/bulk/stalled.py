@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
-from headrace.bulk.queued import num_queued
+from headrace.bulk.queued import drop_done, num_queued
 from headrace.bulk.results import Results
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,9 @@ class Stalled:
         """Whether the broker has chunks or results of the shard; in doubt it has."""
         try:
             queued = await num_queued(self._nats, self._model, self._subject)
+            if queued and (dropped := await drop_done(self._nats, self._model, self._subject)):
+                logger.warning("the broker kept %d chunks of %s that were acked: dropped", dropped, self._subject)
+                queued -= dropped
             return queued > 0 or await self._results.num_waiting() > 0
         except (NatsError, TimeoutError) as error:
             logger.info("the broker does not say what is queued: %r", error)
