@@ -80,7 +80,7 @@ async def test_who_leads_is_isolated_and_the_others_go_on_until_it_is_back(apart
     apart.links.isolate(first)
     others = [node for node in nodes.values() if node.name != first]
     assert await leader(others) != first
-    assert nodes[first].ask("/healthz") is not None, "who drives the run can look"
+    assert nodes[first].ask("/varz")["server_name"] == first, "who drives the run can look"
     async with connected(others[0].url) as connection:
         await published(connection, 5)
     apart.links.mend()
