@@ -95,6 +95,7 @@ def _network(stack: ExitStack, free: Iterator[IPv4Network]) -> tuple[str, IPv4Ne
     for subnet in free:
         pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))])
         network = Network(docker_network_kw={"ipam": pool})
+        stack.callback(network._docker.client.close)  # noqa: SLF001 - it leaves its connection open
         try:
             stack.enter_context(network)
         except APIError as error:

@@ -31,8 +31,6 @@ cluster {{
   name: headrace
   listen: "{route}"
   routes: [{routes}]
-  # Each knows all others from here, by the addresses that are its own way to them.
-  no_advertise: true
 }}
 """
 

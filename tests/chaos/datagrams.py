@@ -9,6 +9,8 @@ _PORT = 5000
 _LISTEN = """
 import socket, sys
 listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+# All may have to wait: what does not fit would be lost here.
+listening.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
 listening.bind((sys.argv[1], int(sys.argv[2])))
 print("ready", flush=True)
 count = 0

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -118,7 +118,7 @@ def test_a_slow_link_passes_no_more_than_its_rate_until_it_is_mended(three: Mapp
 def test_a_name_of_nobody_and_a_share_that_is_none_are_refused_before_anything_is_done(
     three: Mapping[str, Place], links: Links
 ) -> None:
-    for call in (
+    calls: list[Callable[[], None]] = [
         lambda: links.cut(A, "nobody"),
         lambda: links.cut_one_way("nobody", A),
         lambda: links.isolate("nobody"),
@@ -126,7 +126,8 @@ def test_a_name_of_nobody_and_a_share_that_is_none_are_refused_before_anything_i
         lambda: links.slow("nobody", 1),
         lambda: links.mend("nobody"),
         lambda: links.renew("nobody"),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(KeyError, match="nobody"):
             call()
     with pytest.raises(ValueError, match="percent"):

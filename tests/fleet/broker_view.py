@@ -13,7 +13,7 @@ from nats.aio.client import Client as NatsClient
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[NatsClient]:
-    connection = await nats.connect(url)
+    connection = await nats.connect(url.split(","))
     try:
         yield connection
     finally:
