@@ -32,7 +32,7 @@ _ASTRAY = (
     "",
     "hr.inbox." + "x" * 5000 + ".y",
 )
-_NUMBERS = ("", "-1", "1e3", "0x10", "9" * 19, "9" * 400, "12 ", "\u0663", "nan")
+_NUMBERS = ("", "1", "-1", "1e3", "0x10", "9" * 19, "9" * 400, "12 ", "\u0663", "nan")
 # What stands before the body of a message that has headers.
 _BLOCKS = (
     b"",
