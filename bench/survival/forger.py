@@ -13,11 +13,14 @@ from typing import Any
 import msgspec
 import numpy as np
 from headrace_contracts import Cancel, Chunk, ModelSpec, Options, encode_cancel, encode_chunk, headers, subjects
+from headrace_contracts.limits import max_message_bytes
 from numpy.typing import NDArray
 
 _FULL_WORD = 2**32 - 1
 _POSITIVE = 2**31 - 1
 _MOST_BYTES = 60_000
+# A line of the protocol has 4,096 bytes at most.
+_LONGEST_PART = 3900
 _ASTRAY = (
     "hr.inbox",
     "hr.inbox.x",
@@ -51,6 +54,8 @@ _BLOCKS = (
     b"NATS/1.0\r\n\xff\xfe: \xff\r\n\r\n",
     b"NATS/1.0\r\n : x\r\n\x00\x00:\r\n\r\n",
 )
+# What a server takes for a part of a subject.
+_SUBJECT_ENDS = (b"\xff", b"\xc3\x28", b"a\xffb", b"\x00", b"\x7f", b"a\x0bb", b"\x0c7", b"\x1c")
 _NAMES = ("", "a.b", "a b", "*", ">", "x" * 65, "\u00e9", "\x7f")
 
 
@@ -120,6 +125,7 @@ class Forger:
             "block of headers": self._block,
             "subject in no script": self._subject_in_no_script,
             "answer in no script": self._answer_in_no_script,
+            "long subject": self._long_subject,
         }
 
     @property
@@ -335,9 +341,15 @@ class Forger:
         return [Forgery(kind="block of headers", raw=line)]
 
     def _subject_in_no_script(self) -> Sequence[Forgery]:
-        last, body = self._chance.choice((b"\xff", b"\xc3\x28", b"a\xffb", b"\x00", b"\x7f")), self._body()
+        last, body = self._chance.choice(_SUBJECT_ENDS), self._body()
         subject = subjects.batch(self._spec.name, self._stem).encode() + b"." + last
         return [Forgery(kind="subject in no script", raw=b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body))]
+
+    def _long_subject(self) -> Sequence[Forgery]:
+        """As much as a queue takes, under as long a name as a server takes."""
+        subject = subjects.batch(self._spec.name, self._stem) + "." + "x" * _LONGEST_PART
+        body = bytes(max_message_bytes(self._spec.max_chunk_tokens, self._spec.max_chunk_items))
+        return [Forgery(kind="long subject", subject=subject, body=body)]
 
     def _answer_in_no_script(self) -> Sequence[Forgery]:
         subject, body = self._chance.choice(self._open_subjects).encode(), self._body()

@@ -20,7 +20,7 @@ from ..waiting import until
 from .served import NAME, Served
 
 TEXTS = [f"a text of somebody, number {number}" for number in range(12)]
-_KINDS = 30
+_KINDS = 31
 
 
 async def spec_of(url: str) -> ModelSpec:

@@ -149,8 +149,8 @@ async def test_a_publish_that_waits_for_its_buffer_to_empty_can_be_cancelled(nat
         await close(nats)
 
 
-def headed(block: bytes) -> bytes:
-    return b"HPUB there.x %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block)
+def headed(block: bytes, subject: bytes = b"there.x") -> bytes:
+    return b"HPUB " + subject + b" %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,9 @@ def headed(block: bytes) -> bytes:
     [
         b"PUB there.\xff 1\r\nx\r\n",
         b"PUB there.x \xff 1\r\nx\r\n",
+        b"PUB there.a\x0bb 1\r\nx\r\n",
+        b"PUB there.a\x0c7 b\x0b7 1\r\nx\r\n",
+        headed(b"NATS/1.0\r\nA: b\r\n\r\n", subject=b"there.\x0c"),
         headed(b"NATS/1.0"),
         headed(b"x"),
         headed(b"NATS/1.0 \xff\xff\xff\r\n\r\n"),
