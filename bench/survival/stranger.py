@@ -120,8 +120,8 @@ class Stranger:
 async def run(plan: Plan) -> Report:
     """Do what the plan says."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
     spec = await _spec(plan, stop)
     if spec is None:
         return Report()

@@ -78,7 +78,8 @@ class Patient(NatsClient):
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
     ) -> Msg:
-        return super()._build_message(sid, _text(subject), _text(reply), data, headers)
+        message: Msg = super()._build_message(sid, _text(subject), _text(reply), data, headers)
+        return message
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
