@@ -13,11 +13,16 @@ from typing import Any
 import msgspec
 import numpy as np
 from headrace_contracts import Cancel, Chunk, ModelSpec, Options, encode_cancel, encode_chunk, headers, subjects
+from headrace_contracts.control import Verb
+from headrace_contracts.limits import max_message_bytes
 from numpy.typing import NDArray
 
 _FULL_WORD = 2**32 - 1
 _POSITIVE = 2**31 - 1
 _MOST_BYTES = 60_000
+_VERBS: tuple[Verb, ...] = ("drain", "resume", "status")
+# A line of the protocol has 4,096 bytes at most.
+_LONGEST_PART = 3900
 _ASTRAY = (
     "hr.inbox",
     "hr.inbox.x",
@@ -32,7 +37,7 @@ _ASTRAY = (
     "",
     "hr.inbox." + "x" * 5000 + ".y",
 )
-_NUMBERS = ("", "-1", "1e3", "0x10", "9" * 19, "9" * 400, "12 ", "\u0663", "nan")
+_NUMBERS = ("", "1", "-1", "1e3", "0x10", "9" * 19, "9" * 400, "12 ", "\u0663", "nan")
 # What stands before the body of a message that has headers.
 _BLOCKS = (
     b"",
@@ -51,6 +56,8 @@ _BLOCKS = (
     b"NATS/1.0\r\n\xff\xfe: \xff\r\n\r\n",
     b"NATS/1.0\r\n : x\r\n\x00\x00:\r\n\r\n",
 )
+# What a server takes for a part of a subject.
+_SUBJECT_ENDS = (b"\xff", b"\xc3\x28", b"a\xffb", b"\x00", b"\x7f", b"a\x0bb", b"\x0c7", b"\x1c")
 _NAMES = ("", "a.b", "a b", "*", ">", "x" * 65, "\u00e9", "\x7f")
 
 
@@ -76,15 +83,17 @@ class Forgery:
 class Forger:
     """Makes forgeries for one model."""
 
-    def __init__(self, spec: ModelSpec, inbox: str, seed: int) -> None:
+    def __init__(self, spec: ModelSpec, inbox: str, seed: int, workers: Sequence[str] = ()) -> None:
         """Take what is needed to make good messages, which is what most bad ones begin as.
 
         Args:
             spec: Of the model.
             inbox: Prefix of where answers are to go, under hr.inbox.
             seed: Of all that is random.
+            workers: Names of those that are told nonsense themselves; never anything that they would do.
         """
         self._spec = spec
+        self._workers = workers
         self._inbox = inbox
         self._chance = random.Random(seed)  # noqa: S311 - they are to be the same each time
         self._numbers = count()
@@ -116,10 +125,12 @@ class Forger:
             "large headers": self._large_headers,
             "cancel": self._cancel,
             "presence": self._presence,
+            "control": self._control,
             "nowhere": self._nowhere,
             "block of headers": self._block,
             "subject in no script": self._subject_in_no_script,
             "answer in no script": self._answer_in_no_script,
+            "long subject": self._long_subject,
         }
 
     @property
@@ -321,6 +332,15 @@ class Forger:
         body = self._chance.choice((b"", b"{}", self._chance.randbytes(40), b"\x91" * _MOST_BYTES))
         return [Forgery(kind="presence", subject=subjects.fleet(self._spec.name), body=body)]
 
+    def _control(self) -> Sequence[Forgery]:
+        """Nothing that an operator would say: that would be done."""
+        body = self._chance.choice((b"\xff", b"[", b"{}}", b'{"v":2}', b'{"v":1,"wait_ms":-1}', b"[" * _MOST_BYTES))
+        return [
+            Forgery(kind="control", subject=subjects.control(worker, verb), body=body)
+            for worker in self._workers
+            for verb in _VERBS
+        ]
+
     def _nowhere(self) -> Sequence[Forgery]:
         subject = self._chance.choice((f"hr.online.{self._spec.name}.9999.0", "hr.online.x", "hr.batch.no-model.job"))
         return [Forgery(kind="nowhere", subject=subject, body=self._body(), headers=self._headers())]
@@ -335,9 +355,15 @@ class Forger:
         return [Forgery(kind="block of headers", raw=line)]
 
     def _subject_in_no_script(self) -> Sequence[Forgery]:
-        last, body = self._chance.choice((b"\xff", b"\xc3\x28", b"a\xffb", b"\x00", b"\x7f")), self._body()
+        last, body = self._chance.choice(_SUBJECT_ENDS), self._body()
         subject = subjects.batch(self._spec.name, self._stem).encode() + b"." + last
         return [Forgery(kind="subject in no script", raw=b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body))]
+
+    def _long_subject(self) -> Sequence[Forgery]:
+        """As much as a queue takes, under as long a name as a server takes."""
+        subject = subjects.batch(self._spec.name, self._stem) + "." + "x" * _LONGEST_PART
+        body = bytes(max_message_bytes(self._spec.max_chunk_tokens, self._spec.max_chunk_items))
+        return [Forgery(kind="long subject", subject=subject, body=body)]
 
     def _answer_in_no_script(self) -> Sequence[Forgery]:
         subject, body = self._chance.choice(self._open_subjects).encode(), self._body()
@@ -352,4 +378,7 @@ class Forger:
             subjects.batch(name, self._stem),
             subjects.cancel(name),
             subjects.fleet(name),
+            *(subjects.control(worker, "status") for worker in self._workers),
+            "$SRV.PING",
+            "$SRV.STATS",
         )

@@ -6,7 +6,7 @@ It knows the connection. What it sends is made by forger.py. It goes on until it
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ class Plan:
         seed: Of all that is random.
         rate: Messages a second.
         messages: After which it ends; None goes on until SIGTERM.
+        workers: Names of those to be told nonsense themselves.
     """
 
     url: str
@@ -46,6 +47,7 @@ class Plan:
     seed: int = 0
     rate: float = 20.0
     messages: int | None = None
+    workers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +75,15 @@ class Report:
 class Stranger:
     """Sends, and hears what he is told."""
 
-    def __init__(self, nats: NatsClient, url: str, spec: ModelSpec, seed: int) -> None:
-        """Take a connection, where it leads, and what there is to be broken."""
+    def __init__(self, nats: NatsClient, url: str, spec: ModelSpec, seed: int, workers: Sequence[str] = ()) -> None:
+        """Take a connection, where it leads, and what Forger takes."""
         self._nats = nats
         self._line = RawLine(url)
         self._inbox = subjects.inbox(f"stranger-{seed}")
         self._sent: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
         self._lost = self._unreadable = 0
-        self.forger = Forger(spec, f"{self._inbox}.x", seed)
+        self.forger = Forger(spec, f"{self._inbox}.x", seed, workers)
 
     async def listen(self) -> None:
         """Hear what is told from now on."""
@@ -120,8 +122,8 @@ class Stranger:
 async def run(plan: Plan) -> Report:
     """Do what the plan says."""
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop.set)
     spec = await _spec(plan, stop)
     if spec is None:
         return Report()
@@ -129,7 +131,7 @@ async def run(plan: Plan) -> Report:
         plan.url, name="stranger", inbox=subjects.inbox("stranger"), timeout_s=_CONNECT_S
     )
     try:
-        stranger = Stranger(nats, plan.url, spec, plan.seed)
+        stranger = Stranger(nats, plan.url, spec, plan.seed, plan.workers)
         await stranger.listen()
         for number, forged in enumerate(stranger.forger.endless()):
             if number == plan.messages or await _is_set(stop, 1 / plan.rate):

@@ -5,8 +5,10 @@ Knows what in it waits for ever, gives up for good, or says too little. Does not
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +17,8 @@ from nats.aio.client import Srv
 from nats.aio.msg import Msg
 from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
+from nats.protocol import parser
+from nats.protocol.parser import Parser
 
 from headrace_contracts.credentials import Credentials
 from headrace_contracts.errors import CredentialsError
@@ -26,9 +30,10 @@ class Patient(NatsClient):
     """nats-py's client, mended in eight places.
 
     It hears on whatever comes. A server takes any bytes for headers, or for a part of a subject, of whoever publishes
-    them; nats-py's loop that reads ends by the first ones that it cannot make text of, as by the PONGs below. Of a
-    queue such a message would come back, to one worker after the other, until all are deaf. It is given on instead,
-    without its headers or with a subject that shows the bytes, and refused by whoever it comes to.
+    them; nats-py's loop that reads ends by the first ones that it cannot make text of, as by the PONGs below, and it
+    takes a form feed in a subject for the subject's end. Of a queue such a message would come back, to one worker after
+    the other, until all are deaf. It is given on instead, without its headers or with a subject that shows the bytes,
+    and refused by whoever it comes to.
 
     The same when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
     that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
@@ -62,6 +67,7 @@ class Patient(NatsClient):
 
     def __init__(self, access: Credentials | None, on_violation: Callable[[NotAllowed], None], *, tls: bool) -> None:
         super().__init__()
+        self._ps = _Parser(self)
         self._access = access
         self._on_violation = on_violation
         self._must_encrypt = tls
@@ -131,7 +137,8 @@ class Patient(NatsClient):
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
     ) -> Msg:
-        return super()._build_message(sid, _text(subject), _text(reply), data, headers)
+        message: Msg = super()._build_message(sid, _text(subject), _text(reply), data, headers)
+        return message
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
@@ -224,6 +231,23 @@ class Patient(NatsClient):
         if writer is not None:
             return writer.get_extra_info("ssl_object") is not None
         return bool(getattr(transport, "_using_tls", False))
+
+
+class _Parser(Parser):
+    """nats-py's, on patterns that end a word of a line where a server does: at a space or a tab."""
+
+    # No pattern can be given to it; and those of its module are everybody's in this process.
+    parse = FunctionType(
+        Parser.parse.__code__,
+        {
+            **vars(parser),
+            "MSG_RE": re.compile(rb"\AMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)\r\n"),
+            "HMSG_RE": re.compile(
+                rb"\AHMSG[ \t]+([^ \t\r\n]+)[ \t]+(\d+)[ \t]+(([^ \t\r\n]+)[ \t]+)?(\d+)[ \t]+(\d+)\r\n"
+            ),
+        },
+        argdefs=Parser.parse.__defaults__,
+    )
 
 
 class Downgraded(NatsError, PlainText):

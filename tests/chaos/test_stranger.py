@@ -17,10 +17,10 @@ from survival.wiretap import tapped
 
 from ..fleet.broker_view import connected, emptied
 from ..waiting import until
-from .served import NAME, Served
+from .served import NAME, WORKER, Served
 
 TEXTS = [f"a text of somebody, number {number}" for number in range(12)]
-_KINDS = 30
+_KINDS = 32
 
 
 async def spec_of(url: str) -> ModelSpec:
@@ -32,7 +32,7 @@ async def spec_of(url: str) -> ModelSpec:
 @asynccontextmanager
 async def stranger_of(url: str, seed: int) -> AsyncIterator[Stranger]:
     async with connected(url) as connection:
-        stranger = Stranger(connection, url, await spec_of(url), seed)
+        stranger = Stranger(connection, url, await spec_of(url), seed, [WORKER])
         await stranger.listen()
         yield stranger
         await stranger.close()

@@ -230,8 +230,8 @@ async def test_a_server_that_was_left_is_the_last_to_be_tried_again() -> None:
                 assert _port(nats) != before
 
 
-def headed(block: bytes) -> bytes:
-    return b"HPUB there.x %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block)
+def headed(block: bytes, subject: bytes = b"there.x") -> bytes:
+    return b"HPUB " + subject + b" %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +239,9 @@ def headed(block: bytes) -> bytes:
     [
         b"PUB there.\xff 1\r\nx\r\n",
         b"PUB there.x \xff 1\r\nx\r\n",
+        b"PUB there.a\x0bb 1\r\nx\r\n",
+        b"PUB there.a\x0c7 b\x0b7 1\r\nx\r\n",
+        headed(b"NATS/1.0\r\nA: b\r\n\r\n", subject=b"there.\x0c"),
         headed(b"NATS/1.0"),
         headed(b"x"),
         headed(b"NATS/1.0 \xff\xff\xff\r\n\r\n"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from headrace import Client, ErrorCode, local
-from headrace_contracts import Chunk, Envelope, encode_chunk, headers, subjects
+from headrace_contracts import Chunk, Envelope, encode_chunk, headers, limits, subjects
 from headrace_engine import Engine
 from headrace_workers import DeviceFailed
 from headrace_workers.delivery import Delivery
@@ -234,6 +234,18 @@ async def test_a_broken_chunk_of_an_atomic_batch_is_kept_without_the_brokers_hea
     assert kept.headers is not None
     assert not batch.keys() & kept.headers.keys()
     assert (kept.headers[headers.MSG_ID], kept.headers[headers.TRACEPARENT]) == (f"HR_BATCH_{NAME}-1", "00-ab")
+    assert worker.counters.dead_lettered == 1
+
+
+async def test_a_message_that_is_larger_than_any_client_sends_keeps_none_from_its_turn(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    """Under a long name what a queue takes is more than a pull asks for."""
+    async with running(minilm, brisk(nats_server.url)) as worker, connected(nats_server.url) as connection:
+        spec = worker.worker.spec
+        body = bytes(limits.max_message_bytes(spec.max_chunk_tokens, spec.max_chunk_items))
+        await connection.jetstream().publish(subjects.batch(NAME, "job") + "." + "x" * 3900, body)
+        assert (await client.embed("behind it", priority="batch", timeout=20)).shape == (384,)
     assert worker.counters.dead_lettered == 1
 
 

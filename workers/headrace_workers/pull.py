@@ -30,6 +30,7 @@ _SMALLEST_MESSAGE = 128
 _RETRY_S = 0.25
 # How the subject begins that work is acked on.
 _ACK = "$JS.ACK."
+_TOO_LARGE = "409 Message Size"
 # Ends of a pull that no status of the broker names.
 _USED_UP, _DOWN = "used up", "connection lost"
 
@@ -102,6 +103,8 @@ class Puller:
         self._is_paused = False
         # Whether the last pull brought any work.
         self._is_fruitful = False
+        # Whether the next message is larger than what was asked for.
+        self._wants_all = False
         self._ended: asyncio.Future[str] | None = None
         self.trouble = ""
 
@@ -160,6 +163,8 @@ class Puller:
 
     def _size(self, *, idle: bool) -> int:
         """Bytes to ask for."""
+        if self._wants_all:
+            return self.share.free
         if not self._is_fruitful:
             # Where there was no work a pull mostly stands there, and what it takes the other queues lack.
             return self._limits.min_bytes
@@ -231,7 +236,9 @@ class Puller:
         """Go on at once after an ordinary end; otherwise mend what is missing and wait a moment."""
         if reason == _DOWN:
             return
-        if reason.startswith(("408", "409 Message Size", _USED_UP)):
+        # No client's message is larger than the least that is asked for: it is a stranger's, and all wait behind it.
+        wanted_all, self._wants_all = self._wants_all, reason.startswith(_TOO_LARGE) and not self._is_fruitful
+        if reason.startswith(("408", _TOO_LARGE, _USED_UP)) and not (wanted_all and self._wants_all):
             self._log("")
             return
         if reason.startswith(("404", "503", "409 Consumer Deleted")):
