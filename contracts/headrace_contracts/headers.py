@@ -91,15 +91,18 @@ class Envelope:
         """
         found = headers or {}
         deadline = found.get(DEADLINE)
-        return cls(
-            reply_to=reply_to(found),
-            tokens=_uint(TOKENS, found.get(TOKENS)),
-            deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
-            tenant=_token(TENANT, found.get(TENANT), "tenant"),
-            msg_id=found.get(MSG_ID),
-            traceparent=found.get(TRACEPARENT),
-            request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
-        )
+        try:
+            return cls(
+                reply_to=reply_to(found),
+                tokens=_uint(TOKENS, found.get(TOKENS)),
+                deadline_ms=None if deadline is None else _uint(DEADLINE, deadline),
+                tenant=_token(TENANT, found.get(TENANT), "tenant"),
+                msg_id=found.get(MSG_ID),
+                traceparent=found.get(TRACEPARENT),
+                request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
+            )
+        except InvalidName as error:  # of a value that could not be written, and came all the same
+            raise DecodeError(str(error)) from None
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:

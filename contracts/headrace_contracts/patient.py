@@ -22,7 +22,7 @@ from headrace_contracts.tls import PlainText
 
 
 class Patient(NatsClient):
-    """nats-py's client, mended in six places.
+    """nats-py's client, mended in seven places.
 
     It hears on when a server answers a PING for which nobody waits any more. nats-py itself sets the result of a future
     that was cancelled, and its loop that reads ends by the error: nothing is heard until two PINGs more are unanswered,
@@ -42,8 +42,13 @@ class Patient(NatsClient):
 
     Where TLS was asked for, a server that speaks plain text is told nothing: nats-py would send it the password.
 
-    And closing a connection that is lost writes nothing more to it. nats-py would, and end there by whatever error the
+    Closing a connection that is lost writes nothing more to it. nats-py would, and end there by whatever error the
     transport raises, with its tasks and subscriptions as they were; over TLS that is an AttributeError.
+
+    And no message that a server passes on ends the hearing of others, whatever its publisher wrote into it. A server
+    looks neither at the bytes of a subject nor at those of the headers; nats-py's loop that reads ends by the error of
+    a subject or a status that is no UTF-8, and of a block of headers of which nothing is left behind NATS/1.0. Then
+    nothing is heard until PINGs are unanswered, and a queue hands the same message to the next worker.
 
     Attributes:
         is_silent: whether what took the last connection had not said in time what a nats-server says first.
@@ -61,6 +66,19 @@ class Patient(NatsClient):
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)  # type: ignore[no-untyped-call] # nats-py left it so
+        except (ValueError, IndexError) as error:
+            await self._error_cb(error)
+            return None  # as if there were none: whoever needs some refuses the message
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        readable = (each.decode(errors="replace").encode() for each in (subject, reply))
+        return super()._build_message(sid, *readable, data, headers)
 
     async def request(  # noqa: D102 - nats-py's, and so is the next
         self,
