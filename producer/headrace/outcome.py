@@ -67,8 +67,8 @@ def ack_error(data: bytes) -> Mapping[str, Any] | None:
     """
     try:
         found = json.loads(data)
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"no PubAck: {data[:200]!r}") from None
     error = found.get("error") if isinstance(found, dict) else found
     if isinstance(found, dict) and error is None:
         return None

@@ -100,7 +100,7 @@ def _check_modalities(modules: Modules) -> None:
     modalities = _modalities(modules)
     if modalities is not None and "message" not in modalities:
         message = (
-            f"{modules.transformer / 'sentence_bert_config.json'}: modality_config={shown(modalities)} without message, "
-            "so that no chat template is used, is not supported: use another model"
+            f"{modules.transformer / 'sentence_bert_config.json'}: modality_config={shown(modalities)} without message,"
+            " so that no chat template is used, is not supported: use another model"
         )
         raise UnsupportedModel(message)
