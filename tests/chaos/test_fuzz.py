@@ -6,12 +6,17 @@ from random import Random
 
 import fuzz_run
 import pytest
-from fuzz import campaign, corpus, directory, guided, trees
+from fuzz import campaign, corpus, directory, guided, kinds, trees
+from fuzz.echo import EchoClient
 from fuzz.minimise import lines, minimise
 from fuzz.packing import packed, unpacked
 from fuzz.plain import Run, fuzz
 from fuzz.target import GROUPS, Target, Verdict, Wrong
 from fuzz.targets import chosen, targets
+from headrace.pairs import PairTokenizer
+from headrace.published import Model
+from headrace.tokens import TextTokenizer
+from headrace_contracts import ErrorCode
 
 TARGETS = targets()
 # Inputs of each target: all of them together take less than a minute of two busy cores.
@@ -87,6 +92,22 @@ def test_reading_that_takes_far_more_memory_than_its_input_is_a_failure(tmp_path
     (failure,) = fuzz(greedy, 1, 1, tmp_path).failures
     assert failure.kind == Wrong.__name__
     assert "bytes of memory" in failure.text
+
+
+async def test_a_text_of_which_nothing_is_left_has_an_error_of_its_own_and_the_others_have_vectors() -> None:
+    """A tokenizer without special tokens makes nothing of it, and a worker takes no sequence without tokens."""
+    spec = kinds.spec("bare", max_length=16, max_chunk_tokens=64, max_chunk_items=8, prompt="")
+    rust = kinds.tokenizer("bare")
+    model = Model(spec, TextTokenizer(rust, spec.max_length), PairTokenizer(rust, spec))
+    client = EchoClient(model, 1000)
+    await client.open()
+    found = await client.embed(["one", "", "two"])
+    client.check()
+    assert list(found.errors) == [1]
+    assert found.errors[1].code == ErrorCode.INVALID
+    assert "0 tokens" in found.errors[1].text
+    assert len(await client.embed([""])) == 1
+    client.check()
 
 
 def test_messagepack_in_odd_widths_says_the_same() -> None:
