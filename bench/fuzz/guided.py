@@ -5,6 +5,7 @@ on stderr: see campaign.py. As a program: `python -m fuzz.guided '{…}'`.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str]) -> None:
         return target.mutate(bytes(data), rng)[:max_size]
 
     limit(asked["memory_mib"])
+    logging.disable()
     options: list[str] = [
         *(sys.argv[0], *asked["corpora"], f"-runs={asked['inputs']}", f"-seed={asked['seed']}"),
         *(f"-max_len={target.max_bytes}", f"-timeout={int(target.timeout_s)}", f"-rss_limit_mb={asked['rss_mib']}"),

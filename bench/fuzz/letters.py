@@ -59,6 +59,8 @@ def run(data: bytes) -> Verdict:
     again = letter.again(_NOW_MS)
     if [name for name in again if name.startswith("Nats-")] != ["Nats-Msg-Id"]:
         raise Wrong(f"it would be published anew with {again}")
+    if any("\n" in value or "\r" in value for value in again.values()):
+        raise Wrong(f"it would be published anew with a header more: {again}")
     try:
         subject = letter.subject
     except InvalidName:  # whoever replays it says so

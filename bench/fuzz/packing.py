@@ -59,11 +59,12 @@ def _write(tree: Any, out: bytearray, rng: Random, depth: int) -> None:  # noqa:
         for key, value in tree.items():
             _write(key, out, rng, depth + 1)
             _write(value, out, rng, depth + 1)
-    else:
-        items = list(tree)
-        _write_head(len(items), (None, 0xDC, 0xDD), out, rng)
-        for item in items:
+    elif isinstance(tree, (list, tuple)):
+        _write_head(len(tree), (None, 0xDC, 0xDD), out, rng)
+        for item in tree:
             _write(item, out, rng, depth + 1)
+    else:  # a time or an extension
+        out += b"\xc7\x01\x05x"
 
 
 def _write_int(value: int, out: bytearray, rng: Random) -> None:

@@ -6,6 +6,7 @@ coverage: guided.py does. As a program it is a process of a campaign: `python -m
 
 import faulthandler
 import json
+import logging
 import sys
 import time
 import traceback
@@ -169,6 +170,7 @@ def main(arguments: Sequence[str]) -> None:
     asked = json.loads(arguments[0])
     target = targets()[asked["target"]]
     limit(asked["memory_mib"])
+    logging.disable()
     try:
         with last_words(Path(asked["words"])) as words:
             run = fuzz(target, asked["seed"], asked["inputs"], Path(asked["found"]), words)

@@ -108,9 +108,14 @@ class Envelope:
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that a message keeps when it is published anew: those that tell the broker nothing.
 
-    One of an atomic batch, say, would be refused as a part of a batch that has long been committed.
+    One of an atomic batch, say, would be refused as a part of a batch that has long been committed. One with a line
+    break, as nats-py makes of a status line with headers behind it, would begin others, of any name.
     """
-    return {name: value for name, value in headers.items() if not name.startswith(_BROKERS)}
+    return {
+        name: value
+        for name, value in headers.items()
+        if not name.startswith(_BROKERS) and "\n" not in value and "\r" not in value
+    }
 
 
 def name_in(headers: Mapping[str, str], header: str) -> str | None:

@@ -127,6 +127,5 @@ def read_status(data: bytes) -> Status | None:
         (status,) = (each["data"] for each in answer["endpoints"] if each["name"] == "status")
         return decode_status(json.dumps(status).encode())
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        name = data[:200].decode(errors="replace")
-        logger.warning("a worker's status cannot be read, so it is left out: %s (%s)", error, name)
+        logger.warning("a worker's status cannot be read, so it is left out: %s (%r)", error, data[:200])
         return None

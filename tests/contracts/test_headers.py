@@ -118,6 +118,11 @@ def test_a_message_that_is_published_anew_keeps_no_orders_to_the_broker() -> Non
     assert headers.passed_on(orders | WHOLE | {"traceparent": "00-ab"}) == WHOLE | {"traceparent": "00-ab"}
 
 
+@pytest.mark.parametrize("value", ["\r\nNats-Rollup: all", "a\nNats-Rollup: all", "a\rb"])
+def test_a_header_with_others_inside_is_not_published_anew(value: str) -> None:
+    assert headers.passed_on({**WHOLE, "Description": value}) == WHOLE
+
+
 @pytest.mark.parametrize(
     ("value", "name"), [("order-7", "order-7"), (None, None), ("", None), ("a b", None), ("a-" * 9999, None)]
 )
