@@ -36,7 +36,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--inputs", type=count, default=1_000_000, help="of all targets together (%(default)s)")
     parser.add_argument("--seed", type=count, default=1, help="of the random numbers (%(default)s)")
     parser.add_argument("--processes", type=count, default=len(os.sched_getaffinity(0)), help="(%(default)s)")
-    parser.add_argument("--plain", action="store_true", help="without coverage: the same inputs for the same seed")
+    parser.add_argument(
+        "--guided",
+        type=float,
+        default=0.2,
+        help="share of the inputs of decoders that coverage chooses; 0: the same seed tries the same (%(default)s)",
+    )
     parser.add_argument("--found", type=Path, default=corpus.FOUND, help="where failing inputs are kept (%(default)s)")
     parser.add_argument("--keep-corpus", action="store_true", help="keep what reached something new, minimised")
     parser.add_argument("--out", type=Path, help="JSON of what came of it")
@@ -49,7 +54,10 @@ def tell(run: Run) -> None:
     edges = "" if run.edges is None else f", {run.edges} edges"
     kinds = ", ".join(failure.kind for failure in run.failures) or "no failure"
     how = "guided" if run.guided else "plain"
-    print(f"{run.target:12} {how:6} {run.inputs:>10,} inputs {rate:>8,.0f}/s {run.peak_mib:>5.0f} MiB{edges}: {kinds}")
+    print(
+        f"{run.target:12} {how:6} {run.inputs:>10,} inputs {rate:>8,.0f}/s {run.peak_mib:>5.0f} MiB{edges}: {kinds}",
+        flush=True,
+    )
     for failure in run.failures:
         print(f"  {failure.file}\n    {failure.text.strip()[-600:]}", flush=True)
 
@@ -89,9 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         targets = chosen(flags.targets)
     except ValueError as error:
         sys.exit(str(error))
-    is_guided = not flags.plain and guided.is_here()
-    if not (is_guided or flags.plain):
-        print("atheris is not installed here: inputs are drawn from the seed, and not by what they reach")
+    if flags.guided and not guided.is_here():
+        print("atheris is not installed here: inputs are drawn from the seed, and none by what they reach")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as work:
         asked = campaign.shares(
@@ -100,13 +107,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             flags.seed,
             flags.found,
             Path(work),
-            guided=is_guided,
+            guided=flags.guided if guided.is_here() else 0,
             processes=flags.processes,
         )
+        runs: list[Run] = []
+        code = 0
+
+        def note(run: Run) -> None:
+            runs.append(run)
+            tell(run)
+
         try:
-            runs = campaign.run(asked, flags.processes, tell)
-        except KeyboardInterrupt:
-            sys.exit(_INTERRUPTED)
+            campaign.run(asked, flags.processes, note)
+        except KeyboardInterrupt:  # what was done is told
+            code = _INTERRUPTED
         seconds = time.monotonic() - begun
         if flags.keep_corpus:
             for target in targets:
@@ -117,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if flags.out:
         flags.out.parent.mkdir(parents=True, exist_ok=True)
         flags.out.write_text(json.dumps(told, indent=1) + "\n")
-    sys.exit(_FAILED if told["failures"] else 0)
+    sys.exit(_FAILED if told["failures"] else code)
 
 
 if __name__ == "__main__":

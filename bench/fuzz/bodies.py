@@ -53,19 +53,21 @@ _HEADERS: list[list[bytes]] = [
 _METHODS = (b"POST", b"POST", b"POST", b"POST", b"GET", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"BREW")
 
 
-def target() -> Target:
+def targets() -> list[Target]:
     """It."""
-    return Target(
-        name="gateway",
-        group="gateway",
-        seeds=_seeds,
-        run=run,
-        mutate=mutate,
-        max_bytes=60_000,
-        timeout_s=60,
-        packages=("headrace_contracts",),
-        close=lambda: _gateway().close(),
-    )
+    return [
+        Target(
+            name="gateway",
+            group="gateway",
+            seeds=_seeds,
+            run=run,
+            mutate=mutate,
+            max_bytes=60_000,
+            timeout_s=60,
+            packages=("headrace_contracts",),
+            close=lambda: _gateway().close(),
+        )
+    ]
 
 
 def _seeds() -> list[bytes]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from fuzz import corpus
@@ -53,26 +54,40 @@ class Share:
 
 
 def shares(
-    targets: Sequence[Target], inputs: int, seed: int, found: Path, work: Path, *, guided: bool, processes: int
+    targets: Sequence[Target], inputs: int, seed: int, found: Path, work: Path, *, guided: float, processes: int
 ) -> list[Share]:
-    """Divide inputs evenly among targets, and each target's among processes.
+    """Divide inputs evenly among targets, and each target's among processes; those that coverage chooses come first.
 
     What is no decoder is never guided: there is little Python of ours between the input and native code, or it is read
     by a process of its own.
+
+    Args:
+        targets: What is to be fuzzed.
+        inputs: Of all of them together.
+        seed: Of the first process.
+        found: Where failing inputs are kept.
+        work: A folder for what reaches something new.
+        guided: The share of the inputs that coverage chooses, 0 to 1.
+        processes: How many share a target.
     """
-    each = -(-inputs // (len(targets) * processes))
-    return [
-        Share(
-            target=target,
-            guided=guided and target.group == "decode",
-            seed=seed + number,
-            inputs=each,
-            found=found,
-            corpus=work / target.name,
-        )
-        for number in range(processes)
-        for target in targets
-    ]
+    found_shares = []
+    for is_guided in (True, False):
+        for number in range(processes):
+            for target in targets:
+                part = guided if target.group == "decode" else 0.0
+                each = inputs * (part if is_guided else 1 - part) / (len(targets) * processes)
+                if each:
+                    found_shares.append(
+                        Share(
+                            target=target,
+                            guided=is_guided,
+                            seed=seed + number,
+                            inputs=ceil(each),
+                            found=found,
+                            corpus=work / target.name,
+                        )
+                    )
+    return found_shares
 
 
 def run(asked: Iterable[Share], processes: int, tell: Callable[[Run], None]) -> list[Run]:
@@ -107,6 +122,8 @@ def _plain(share: Share) -> Run:
     words = share.corpus.parent / f"{share.target.name}-{share.seed}.last"
     asked: dict[str, object] = {
         "words": str(words),
+        # What coverage has led to, where it was asked before.
+        "more": [str(path) for path in share.corpus.iterdir()] if share.corpus.is_dir() else [],
         "target": share.target.name,
         "seed": share.seed,
         "inputs": share.inputs,

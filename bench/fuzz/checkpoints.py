@@ -47,19 +47,21 @@ _FLAT_MIB, _TIMES = 96, 24
 _MOST_TEXT = 4000
 
 
-def target() -> Target:
+def targets() -> list[Target]:
     """It."""
-    return Target(
-        name="checkpoint",
-        group="checkpoint",
-        seeds=_seeds,
-        run=run,
-        mutate=mutate,
-        max_bytes=60_000,
-        timeout_s=60,
-        packages=("headrace_contracts",),
-        close=lambda: _nursery().close(),
-    )
+    return [
+        Target(
+            name="checkpoint",
+            group="checkpoint",
+            seeds=_seeds,
+            run=run,
+            mutate=mutate,
+            max_bytes=60_000,
+            timeout_s=60,
+            packages=("headrace_contracts",),
+            close=lambda: _nursery().close(),
+        )
+    ]
 
 
 def bert_shapes(width: int = 8, inner: int = 8) -> dict[str, tuple[int, ...]]:

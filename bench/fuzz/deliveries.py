@@ -24,9 +24,9 @@ _NOW_MS = 1_800_000_000_000
 _MAX_TEXT = 4096  # of an error, by the contract
 
 
-def target() -> Target:
+def targets() -> list[Target]:
     """It."""
-    return Target(name="delivery", group="decode", seeds=_seeds, run=run, mutate=_mutate)
+    return [Target(name="delivery", group="decode", seeds=_seeds, run=run, mutate=_mutate)]
 
 
 def _seeds() -> list[bytes]:

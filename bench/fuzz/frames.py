@@ -35,9 +35,9 @@ _BLOCKS = (
 SUBJECTS = (b"hr.online.minilm.0.0", b"hr.batch.minilm.nightly.7", b"hr.fleet.minilm", b"hr.dead.minilm.online")
 
 
-def target() -> Target:
+def targets() -> list[Target]:
     """It."""
-    return Target(name="frame", group="decode", seeds=_seeds, run=run, mutate=mutate, packages=(*_OURS, "nats"))
+    return [Target(name="frame", group="decode", seeds=_seeds, run=run, mutate=mutate, packages=(*_OURS, "nats"))]
 
 
 _OURS = ("headrace_contracts", "headrace", "headrace_workers")

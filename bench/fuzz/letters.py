@@ -28,9 +28,9 @@ _BLOCK = (
 _SUBJECTS = (b"hr.dead.minilm.online", b"hr.dead.minilm.batch", b"hr.dead..batch", b"hr.dead.UPPER.batch", b"hr.dead.x")
 
 
-def target() -> Target:
+def targets() -> list[Target]:
     """It."""
-    return Target(name="letter", group="decode", seeds=_seeds, run=run, mutate=_mutate)
+    return [Target(name="letter", group="decode", seeds=_seeds, run=run, mutate=_mutate)]
 
 
 def _seeds() -> list[bytes]:

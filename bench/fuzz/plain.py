@@ -4,7 +4,6 @@ It knows how one input leads to the next, how memory is watched, and what is tol
 coverage: guided.py does. As a program it is a process of a campaign: `python -m fuzz.plain '{…}'`.
 """
 
-import faulthandler
 import json
 import logging
 import sys
@@ -20,6 +19,7 @@ from fuzz import corpus
 from fuzz.last_words import LastWords, last_words
 from fuzz.memory import limit, peak_mib
 from fuzz.target import Target, Verdict, Wrong
+from fuzz.targets import target as find
 
 # One in so many inputs is read with an account of all that Python allocates, which makes it ten times slower.
 _WATCHED = 500
@@ -80,7 +80,14 @@ def first_inputs(target: Target, root: Path = corpus.CORPUS) -> list[bytes]:
     return [*target.seeds(), *corpus.kept(root, target.name), *corpus.kept(corpus.FOUND, target.name)]
 
 
-def fuzz(target: Target, seed: int, num_inputs: int, found: Path, words: LastWords | None = None) -> Run:
+def fuzz(
+    target: Target,
+    seed: int,
+    num_inputs: int,
+    found: Path,
+    words: LastWords | None = None,
+    more: Sequence[bytes] = (),
+) -> Run:
     """Try what a run begins with, then so many new inputs.
 
     Args:
@@ -89,10 +96,11 @@ def fuzz(target: Target, seed: int, num_inputs: int, found: Path, words: LastWor
         num_inputs: New ones.
         found: Where failing inputs are kept.
         words: Hears of each input before it is read; None where nobody would ask.
+        more: To begin with, too: what reached something new elsewhere.
     """
     run, begun = Run(target=target.name), time.monotonic()
     rng = Random(seed)  # noqa: S311 - for inputs, not for secrets
-    pool = first_inputs(target)
+    pool = [*first_inputs(target), *more]
     places: set[str] = set()
     for data in pool:
         _try(target, data, run, places, found, words)
@@ -116,15 +124,11 @@ def _try(
     run.inputs += 1
     if words is not None:
         words.say(data)
-    # From a thread of its own, so that code outside of Python is seen to hang, too.
-    faulthandler.dump_traceback_later(target.timeout_s, exit=True)
     try:
         verdict = watched(target, data, run) if run.inputs % _WATCHED == 1 else target.run(data)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
         note(target, data, error, run, places, found)
         return None
-    finally:
-        faulthandler.cancel_dump_traceback_later()
     if verdict is Verdict.TAKEN:
         run.taken = (run.taken or 0) + 1
     else:
@@ -165,15 +169,14 @@ def note(target: Target, data: bytes, error: BaseException, run: Run, places: se
 
 def main(arguments: Sequence[str]) -> None:
     """Fuzz as one JSON argument says, and print what came of it."""
-    from fuzz.targets import targets  # noqa: PLC0415 - all of the product, which the others who import this do not need
-
     asked = json.loads(arguments[0])
-    target = targets()[asked["target"]]
+    target = find(asked["target"])
     limit(asked["memory_mib"])
     logging.disable()
     try:
-        with last_words(Path(asked["words"])) as words:
-            run = fuzz(target, asked["seed"], asked["inputs"], Path(asked["found"]), words)
+        with last_words(Path(asked["words"]), target.timeout_s) as words:
+            more = [path.read_bytes() for path in sorted(map(Path, asked["more"]))]
+            run = fuzz(target, asked["seed"], asked["inputs"], Path(asked["found"]), words, more)
     finally:
         target.close()
     print(json.dumps(asdict(run)))

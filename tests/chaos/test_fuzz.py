@@ -161,7 +161,7 @@ def test_groups_and_names_choose_targets_and_others_are_refused() -> None:
 
 def test_the_command_tells_what_it_did_and_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
-    flags = ["--targets", "cancel", "presence", "--inputs", "400", "--processes", "2", "--plain"]
+    flags = ["--targets", "cancel", "presence", "--inputs", "400", "--processes", "2", "--guided", "0"]
     with pytest.raises(SystemExit) as ended:
         fuzz_run.main([*flags, "--out", str(out), "--found", str(tmp_path / "found")])
     assert ended.value.code == 0, capsys.readouterr().out
@@ -173,9 +173,7 @@ def test_the_command_tells_what_it_did_and_keeps_it(tmp_path: Path, capsys: pyte
 
 @needs_atheris
 def test_coverage_leads_to_inputs_and_what_it_did_is_counted(tmp_path: Path) -> None:
-    asked = campaign.shares(
-        [TARGETS["cancel"]], 3000, 1, tmp_path / "found", tmp_path / "work", guided=True, processes=1
-    )
+    asked = campaign.shares([TARGETS["cancel"]], 3000, 1, tmp_path / "found", tmp_path / "work", guided=1, processes=1)
     (run,) = campaign.run(asked, 1, lambda _: None)
     assert not run.failures, told(run)
     assert run.guided
