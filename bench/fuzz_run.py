@@ -5,6 +5,7 @@ It knows flags, what a run keeps, and how it is told. What is fuzzed, and how, h
 
 import argparse
 import json
+import logging
 import os
 import platform
 import sys
@@ -93,6 +94,7 @@ def _version(name: str) -> str | None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fuzz, and exit with 1 if anything was found."""
     flags = parsed(arguments)
+    logging.disable()  # what cannot be read is logged as such, a million times
     try:
         targets = chosen(flags.targets)
     except ValueError as error:

@@ -29,7 +29,7 @@ _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9/_.~%?=&-]*")
 # What frames a request is ours to say.
 _OURS = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"})
 _GOOD: dict[str, dict[str, Any]] = {
-    "/v1/embeddings": {"input": "text", "model": "fake-embedder", "dimensions": 8, "encoding_format": "base64"},
+    "/v1/embeddings": {"input": "text", "model": "m", "dimensions": 2, "encoding_format": "base64"},
     "/v1/rerank": {"query": "a", "documents": ["b", {"text": "c"}], "top_n": 1, "return_documents": True},
     "/v2/rerank": {"query": "a", "documents": ["b", "c"], "max_tokens_per_doc": 9},
     "/embed": {"inputs": ["a", "b"], "truncate": True, "normalize": False},
@@ -37,7 +37,7 @@ _GOOD: dict[str, dict[str, Any]] = {
     "/tokenize": {"inputs": ["a b", "c"], "add_special_tokens": True},
     "/": {"inputs": "a"},
 }
-_OTHERS = ("/v1/models", "/v1/models/fake-embedder", "/info", "/health/live", "/metrics", "/openapi.json", "/nowhere")
+_OTHERS = ("/v1/models", "/v1/models/m", "/info", "/health/live", "/metrics", "/openapi.json", "/nowhere")
 _HEADERS: list[list[bytes]] = [
     [b"Content-Type", b"application/json"],
     [b"X-Headrace-Priority", b"batch"],

@@ -5,6 +5,8 @@ ones, too. It does not know texts.
 """
 
 import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
 
 import numpy as np
 from headrace import Client
@@ -17,6 +19,7 @@ from headrace_contracts.connection import Link
 from headrace_workers.delivery import Delivery
 from headrace_workers.work import Refused, accept, prepare
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from fuzz.target import Wrong
 
@@ -39,6 +42,19 @@ class Echo(MemoryNats):
         self._replies = {}
         self._deliveries = set()
         self.wrong: list[str] = []
+
+    async def subscribe(
+        self,
+        subject: str,
+        queue: str = "",
+        cb: Callable[[Msg], Awaitable[None]] | None = None,
+        *limits: Any,
+        **more: Any,
+    ) -> Subscription:
+        """Take the client's inbox; nothing comes of other subjects."""
+        if subject.startswith(f"{subjects.INBOX_ROOT}."):
+            return await super().subscribe(subject, queue, cb, *limits, **more)
+        return Subscription(self, 2, subject, queue, cb, *limits, **more)
 
     def _answer(self, chunk: Chunk, envelope: Envelope, ack_to: str) -> None:
         self._check(chunk, envelope)
@@ -90,9 +106,10 @@ class EchoClient(Client):
         self._calls = Calls(link, self._catalogue, self._exchange, client_id, None, max_call_tokens)
         link.up.set()
 
-    async def open(self) -> None:
+    async def open(self) -> Self:
         """Hear answers."""
         await self._exchange.open()
+        return self
 
     def check(self) -> None:
         """See what the workers found.
