@@ -6,6 +6,7 @@ own does (nursery.py), so that one that crashes or fills the memory is seen.
 
 import json
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -133,7 +134,10 @@ def _seeds() -> list[bytes]:
     found += [{**bare, name: {"link": link}} for name in bare for link in _LINKS]
     found += [{**bare, name: entry} for name in (*bare, "modules.json") for entry in ({"fifo": True}, {"folder": True})]
     found += [{**bare, name: {"text": text}} for name in bare for text in ("", "[", "[" * 5000, '{"a":' * 5000, "\0")]
-    found += [{**bare, "config.json": {"json": {**_CONFIG, field: size}}} for field in _CONFIG for size in _SIZES]
+    sizes = cycle(_SIZES)
+    found += [
+        {**bare, "config.json": {"json": {**_CONFIG, field: size}}} for field in _CONFIG for size in islice(sizes, 3)
+    ]
     return [json.dumps({"files": files}).encode() for files in found]
 
 

@@ -136,7 +136,7 @@ async def _ask(asked: Asked) -> Verdict:
         client.check()
         raise
     client.check()
-    if num_rows != len(asked.texts):
+    if not isinstance(asked.texts, str) and num_rows != len(asked.texts):
         raise Wrong(f"{len(asked.texts)} texts have {num_rows} rows")
     return Verdict.TAKEN
 

@@ -20,7 +20,7 @@ from headrace_contracts import ErrorCode
 
 TARGETS = targets()
 # Inputs of each target: all of them together take less than a minute of two busy cores.
-NEW = {"decode": 2000, "text": 100, "checkpoint": 60, "gateway": 300}
+NEW = {"decode": 2000, "text": 100, "checkpoint": 40, "gateway": 300}
 needs_atheris = pytest.mark.skipif(
     not guided.is_here(), reason="atheris has no wheel for this system or Python: inputs are drawn from a seed alone"
 )
