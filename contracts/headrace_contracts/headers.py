@@ -104,7 +104,7 @@ class Envelope:
                 traceparent=found.get(TRACEPARENT),
                 request_id=_token(REQUEST, found.get(REQUEST), "request_id"),
             )
-        except InvalidName as error:
+        except InvalidName as error:  # of a value that could not be written, and came all the same
             raise DecodeError(str(error)) from None
 
 
@@ -112,9 +112,14 @@ def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that a message keeps when it is published anew: those that tell the broker nothing.
 
     One of an atomic batch, say, would be refused as a part of a batch that has long been committed. Nor is a name kept
-    that clients do not publish, though a server takes it of whoever does without one.
+    that clients do not publish, though a server takes it of whoever does without one; nor a value with a line break, as
+    nats-py makes of a status line with headers behind it, which would begin others, of any name.
     """
-    return {name: value for name, value in headers.items() if _HEADER.fullmatch(name) and not name.startswith(_BROKERS)}
+    return {
+        name: value
+        for name, value in headers.items()
+        if _HEADER.fullmatch(name) and not name.startswith(_BROKERS) and "\n" not in value and "\r" not in value
+    }
 
 
 def name_in(headers: Mapping[str, str], header: str) -> str | None:

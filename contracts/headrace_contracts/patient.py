@@ -130,9 +130,9 @@ class Patient(NatsClient):
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         try:
             return await super()._process_headers(headers)
-        except (UnicodeDecodeError, IndexError) as error:
+        except (ValueError, IndexError) as error:
             await self._error_cb(error)
-            return None
+            return None  # as if there were none: whoever needs some refuses the message
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None

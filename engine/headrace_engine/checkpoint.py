@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace_engine.errors import CheckpointError
 from headrace_engine.heads import HeadConfig, Task, read_head
 from headrace_engine.max_length import MaxLength
 from headrace_engine.models import EncoderConfig, read_config
@@ -125,9 +126,19 @@ class Checkpoint:
             source: What the user named it by.
 
         Raises:
-            CheckpointError: A file or field is missing, or two contradict each other.
+            CheckpointError: A file or field is missing or cannot be read, or two contradict each other.
             UnsupportedModel: The engine cannot run it as its authors meant it.
         """
+        try:
+            return cls._read(path, source)
+        except OSError as error:
+            # A folder where a file should be, a name that is too long, what this user may not read.
+            reason = error.strerror or str(error)
+            message = f"{error.filename or path} cannot be read ({reason}): download the checkpoint again"
+            raise CheckpointError(message) from error
+
+    @classmethod
+    def _read(cls, path: Path, source: str) -> "Checkpoint":
         modules = Modules.read(path)
         directory = modules.transformer
         encoder = read_config(directory)

@@ -13,9 +13,16 @@ a programmer got wrong (`EngineConfig`, `OutputOptions`) are a plain `ValueError
 wire.
 """
 
+_MAX_TEXT = 2000
+
 
 class EngineError(Exception):
     """Any refusal of the engine."""
+
+    def __init__(self, message: str) -> None:
+        # It quotes names of files, of tensors and of fields, which strangers may have made long, or of no text at all.
+        text = message.encode("utf-8", "backslashreplace").decode()
+        super().__init__(text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}")
 
 
 class ModelNotFound(EngineError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.pooling import Pooling
 
@@ -76,7 +76,8 @@ def _field(name: str) -> str:
 def _compact(document: Document) -> list[str]:
     """The names in pooling_mode, one or a list; none where the file is of the older schema."""
     modes = document.values.get("pooling_mode")
-    return [str(mode) for mode in modes] if isinstance(modes, list) else [str(modes)] if modes is not None else []
+    listed = modes if isinstance(modes, list) else [] if modes is None else [modes]
+    return [mode if isinstance(mode, str) else shown(mode) for mode in listed]
 
 
 def _booleans(document: Document) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError
 
 
@@ -36,7 +36,7 @@ class Prompts:
         document = Document.read(file)
         texts = document.get("prompts", dict) or {}
         if not all(isinstance(text, str) for text in texts.values()):
-            message = f"{file}: prompts={texts!r} should map names to texts: correct the file"
+            message = f"{file}: prompts={shown(texts)} should map names to texts: correct the file"
             raise CheckpointError(message)
         default = document.get("default_prompt_name", str)
         if default is not None and default not in texts:

@@ -7,7 +7,7 @@ sentence_transformers/cross_encoder/model.py, version 6.2.
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.modules import Modules
 from headrace_engine.output import ScoreActivation
@@ -66,10 +66,10 @@ def read_activation(document: Document) -> ScoreActivation:
 
 def _known(path: Path, field: str, named: object) -> ScoreActivation:
     # The package path before the class name differs between versions of torch.
-    package, _, name = str(named).rpartition(".")
+    package, _, name = (named if isinstance(named, str) else shown(named)).rpartition(".")
     if package.split(".")[0] == "torch" and name == "Sigmoid":
         return "sigmoid"
     if package.split(".")[0] == "torch" and name == "Identity":
         return "identity"
-    message = f"{path}: {field}={named!r} is not supported: use a model with Sigmoid or Identity of torch"
+    message = f"{path}: {field}={shown(named)} is not supported: use a model with Sigmoid or Identity of torch"
     raise UnsupportedModel(message)

@@ -36,7 +36,13 @@ def read_tokenizer(directory: Path) -> bytes:
 
 def _lowercases(normalizer: Any) -> bool:
     """Tell whether a normalizer of tokenizer.json turns text to lower case by itself."""
-    if not isinstance(normalizer, dict):
-        return False
-    inner = normalizer.get("normalizers") or []
-    return normalizer.get("type") == "Lowercase" or bool(normalizer.get("lowercase")) or any(map(_lowercases, inner))
+    # No recursion: they may stand in each other as deep as JSON can be read.
+    waiting = [normalizer]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            if each.get("type") == "Lowercase" or each.get("lowercase"):
+                return True
+            inner = each.get("normalizers")
+            waiting += inner if isinstance(inner, list) else []
+    return False

@@ -15,7 +15,7 @@ from zipfile import is_zipfile
 import torch
 from safetensors import SafetensorError, safe_open
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError
 
 
@@ -174,7 +174,8 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def _shards(index: Path, suffix: str) -> list[Path]:
-    names = sorted({str(name) for name in Document.read(index).require("weight_map", dict).values()})
+    found = Document.read(index).require("weight_map", dict).values()
+    names = sorted({name if isinstance(name, str) else shown(name) for name in found})
     for name in names:
         # The index is data from elsewhere: only plain file names, so that no path leads out of the directory.
         if "/" in name or "\\" in name or not name.endswith(suffix):

@@ -42,7 +42,7 @@ from headrace.pace import Pace
 from headrace.published import Model
 from headrace.result import Gathered
 from headrace.spans import CallSpan
-from headrace.tokens import Tokenized
+from headrace.tokens import NO_TOKENS, Tokenized
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +192,10 @@ class Calls:
         wanted = replace(wanted, skip=tokenized.skip)
         gathering = Gathering(len(tokenized.sequences), wanted.dim or spec.dim, wanted.dtype)
         cut = np.flatnonzero(tokenized.truncated).tolist()
-        sent = list(range(len(tokenized.sequences)))
+        sent = np.flatnonzero(tokenized.num_tokens).tolist()
+        # A worker would refuse the whole chunk for one of them.
+        for index in np.flatnonzero(tokenized.num_tokens == 0).tolist():
+            gathering.fail(index, ItemError(ErrorCode.INVALID, NO_TOKENS))
         if not options.truncate:
             for index in cut:
                 text = f"{tokenized.full_lengths[index]} tokens: max_length of {spec.name} is {spec.max_length}"

@@ -4,8 +4,9 @@ Knows PubAcks and their error codes. Does not know what to do about an outcome: 
 """
 
 import json
+from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from headrace_contracts import DecodeError, ErrorCode, ErrorReply, Reply, decode_reply
 
@@ -46,13 +47,34 @@ def read_ack(data: bytes) -> Event:
     """A PubAck (JetStream API, PubAckResponse), or the status of a subject that nobody listens on."""
     if not data:
         return Outcome.MISSING
-    error = json.loads(data).get("error")
+    try:
+        error = ack_error(data)
+    except ValueError:
+        return Outcome.UNCONFIRMED  # whoever wrote it, it says nothing
     if error is None:
         return Outcome.STORED
     code = error.get("err_code")
     if code == TOO_LARGE:
         return by_broker(ErrorCode.TOO_LONG, f"the broker refused it: {error}")
     return Outcome.FULL if code in FULL else Outcome.MISSING
+
+
+def ack_error(data: bytes) -> Mapping[str, Any] | None:
+    """The error that a PubAck tells of; None where what was published is stored.
+
+    Raises:
+        ValueError: it is no PubAck.
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError(f"no PubAck: {data[:200]!r}") from None
+    error = found.get("error") if isinstance(found, dict) else found
+    if isinstance(found, dict) and error is None:
+        return None
+    if not isinstance(found, dict) or not isinstance(error, dict) or not isinstance(error.get("err_code", 0), int):
+        raise ValueError(f"no PubAck: {data[:200]!r}")
+    return error
 
 
 def read_reply(data: bytes) -> Event:

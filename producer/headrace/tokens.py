@@ -15,12 +15,16 @@ from headrace_contracts import SegmentIds, TokenIds
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
+from headrace.errors import InputError
+
 # Below this many characters a hop to a thread costs more than the work.
 _INLINE_CHARACTERS = 4096
 # Characters that are tokenised at a time. What the tokenizer made of them is let go while Python's lock is held, and of
 # two million characters that takes 4 ms; a tenth of them still keeps all cores busy.
 _PIECE_CHARACTERS = 262_144
 _EMPTY_CHARACTERS = 16  # what a text without characters costs, in characters
+# Why a text has no vector of which the tokenizer leaves nothing.
+NO_TOKENS = "0 tokens: this model's tokenizer makes none of it, so there is nothing to compute"
 
 Text = TypeVar("Text")
 
@@ -43,7 +47,11 @@ class Tokenized:
 
     @classmethod
     def of(cls, encodings: Iterable[Encoding], max_length: int, *, with_segments: bool = False) -> Self:
-        """Cut what is longer than `max_length` tokens at the end of its last text; special tokens stay."""
+        """Cut what is longer than `max_length` tokens at the end of its last text; special tokens stay.
+
+        Raises:
+            InputError: special tokens alone are more than that.
+        """
         sequences, segment_ids, full_lengths = [], [], []
         for encoding in encodings:
             gap = _gap(encoding, max_length)
@@ -54,9 +62,14 @@ class Tokenized:
         return cls(sequences, np.array(full_lengths, np.int64), segment_ids if with_segments else None)
 
     @property
+    def num_tokens(self) -> NDArray[np.int64]:
+        """[n] tokens of each after the cut; 0 of a text that says nothing to a tokenizer without special tokens."""
+        return np.fromiter(map(len, self.sequences), np.int64, len(self.sequences))
+
+    @property
     def truncated(self) -> NDArray[np.bool_]:
         """[n] whether something was cut off."""
-        return self.full_lengths > np.fromiter(map(len, self.sequences), np.int64, len(self.sequences))
+        return self.full_lengths > self.num_tokens
 
 
 class TextTokenizer:
@@ -139,8 +152,13 @@ def _gap(encoding: Encoding, max_length: int) -> slice:
     if too_many <= 0:
         return slice(0, 0)
     # Asked one by one: a list of where all tokens belong would be as long as the text.
-    last = next(place for place in reversed(range(len(encoding))) if encoding.token_to_sequence(place) is not None)
-    end = last + 1
+    places = reversed(range(len(encoding)))
+    end = next((place + 1 for place in places if encoding.token_to_sequence(place) is not None), 0)
+    if end < too_many:
+        raise InputError(
+            f"the model takes {max_length} tokens, which its tokenizer's own special tokens alone exceed: use another "
+            "model, or give this one a longer max_length"
+        )
     return slice(end - too_many, end)
 
 

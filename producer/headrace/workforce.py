@@ -106,7 +106,7 @@ class Workforce:
             with contextlib.suppress(NatsTimeout, TimeoutError):
                 while not _is_nobody(message := await inflow.next_msg(timeout=wait_s)):
                     wait_s = _NEXT_S
-                    if (status := _read(message)) is not None:
+                    if (status := read_status(message.data)) is not None:
                         yield status
             await inflow.unsubscribe()
         except NoRespondersError:
@@ -120,13 +120,12 @@ def _is_nobody(message: Msg) -> bool:
     return not message.data and (message.headers or {}).get("Status") == "503"
 
 
-def _read(message: Msg) -> Status | None:
-    """The status in a worker's answer; None where there is none that can be read."""
+def read_status(data: bytes) -> Status | None:
+    """The status in a worker's answer to STATS; None where there is none that can be read."""
     try:
-        answer = json.loads(message.data)
-        (data,) = (each["data"] for each in answer["endpoints"] if each["name"] == "status")
-        return decode_status(json.dumps(data).encode())
-    except (ValueError, KeyError, TypeError) as error:
-        name = message.data[:200].decode(errors="replace")
-        logger.warning("a worker's status cannot be read, so it is left out: %s (%s)", error, name)
+        answer = json.loads(data)
+        (status,) = (each["data"] for each in answer["endpoints"] if each["name"] == "status")
+        return decode_status(json.dumps(status).encode())
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        logger.warning("a worker's status cannot be read, so it is left out: %s (%r)", error, data[:200])
         return None

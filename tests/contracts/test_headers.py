@@ -66,6 +66,13 @@ def test_tenants_and_requests_are_tokens(tenant: str) -> None:
         Envelope(reply_to=INBOX, tokens=3, tenant=tenant)
 
 
+@pytest.mark.parametrize("name", [headers.MSG_ID, headers.TRACEPARENT])
+@pytest.mark.parametrize("value", ["a\nb", "ü", "x" * 129, "\x7f", "\ufffd"])
+def test_what_could_not_have_been_written_is_refused_as_what_came_is(name: str, value: str) -> None:
+    with pytest.raises(DecodeError, match=f"header {name} .* will not do"):
+        Envelope.from_headers({**WHOLE, name: value})
+
+
 def test_the_reply_subject_can_be_read_when_other_headers_are_broken() -> None:
     assert headers.reply_to({**WHOLE, headers.TOKENS: "many"}) == INBOX
 
@@ -97,10 +104,10 @@ def test_an_error_does_not_repeat_a_long_header() -> None:
 
 
 @patient
-@given(st.dictionaries(st.sampled_from([*WHOLE, headers.MSG_ID]), st.text()))
-def test_any_headers_are_an_envelope_or_an_error(found: dict[str, str]) -> None:
+@given(st.dictionaries(st.sampled_from([*WHOLE, headers.MSG_ID, headers.TRACEPARENT]), st.text()), st.booleans())
+def test_any_headers_are_an_envelope_or_an_error(found: dict[str, str], is_whole: bool) -> None:
     try:
-        envelope = Envelope.from_headers(found)
+        envelope = Envelope.from_headers({**WHOLE, **found} if is_whole else found)
     except DecodeError:
         return
     assert Envelope.from_headers(envelope.to_headers()) == envelope
@@ -121,6 +128,11 @@ def test_a_message_that_is_published_anew_keeps_no_header_that_clients_do_not_pu
 def test_a_header_that_cannot_be_sent_cannot_be_read(name: str, value: str) -> None:
     with pytest.raises(DecodeError, match=name):
         Envelope.from_headers(WHOLE | {name: value})
+
+
+@pytest.mark.parametrize("value", ["\r\nNats-Rollup: all", "a\nNats-Rollup: all", "a\rb"])
+def test_a_header_with_others_inside_is_not_published_anew(value: str) -> None:
+    assert headers.passed_on({**WHOLE, "Description": value}) == WHOLE
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A JSON file of a checkpoint, and what is wrong with it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,35 @@ def test_a_file_that_cannot_be_read_as_json_is_refused(tmp_path: Path, text: str
     file.write_text(text)
     with pytest.raises(CheckpointError, match=r"config\.json is not JSON that can be read"):
         Document.read(file)
+
+
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', '{"a": ["\\uDC00 x"]}', '{"\\udfff": 1}'])
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(CheckpointError, match=r"config\.json is not JSON that can be read .*surrogates not allowed"):
+        Document.read(file)
+    file.write_text('{"a": "\\ud83d\\ude00"}')
+    assert Document.read(file).values == {"a": "\U0001f600"}
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "zero"):
+        with pytest.raises(CheckpointError, match="is no regular file"):
+            Document.read(path)
+
+
+def test_a_value_is_shown_in_some_words_however_large_or_deep() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    for value in (deep, "x" * 10_000, list(range(10_000)), {index: index for index in range(10_000)}, 10**3000):
+        with pytest.raises(CheckpointError) as caught:
+            Document(FILE, {"eps": value}).get("eps", bool)
+        assert "config.json: eps=" in str(caught.value)
+        assert len(str(caught.value)) < 1000
 
 
 def test_a_whole_number_may_stand_where_a_float_should() -> None:

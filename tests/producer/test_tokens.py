@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from headrace.errors import InputError
 from headrace.tokens import TextTokenizer
 from headrace_engine import Engine
 from hypothesis import given, settings
@@ -45,6 +46,16 @@ def test_ids_and_lengths_are_those_of_the_tokenizer(tokenizer_json: str, max_len
         assert tokenized.segment_ids is None
 
     agree()
+
+
+@pytest.mark.parametrize("max_length", [0, 1])
+def test_a_limit_that_special_tokens_alone_exceed_is_an_error_that_says_so(
+    tokenizer_json: str, max_length: int
+) -> None:
+    for text in ("", "one two three"):
+        with pytest.raises(InputError, match=f"takes {max_length} tokens, which .* special tokens alone exceed"):
+            reader(tokenizer_json, max_length).tokenize([text])
+    assert [len(ids) for ids in reader(tokenizer_json, 2).tokenize(["", "one two three"]).sequences] == [2, 2]
 
 
 async def test_a_prompt_stands_before_each_text(tokenizer_json: str) -> None:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import torch
 
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.heads.classification import ClassificationConfig
 from headrace_engine.heads.pipeline import PipelineConfig
@@ -104,7 +104,7 @@ def read_head(modules: Modules, config: EncoderConfig) -> HeadConfig:
     steps = modules.steps or ()
     document = Document.read(modules.transformer / "config.json")
     architectures = document.get("architectures", list) or [""]
-    architecture = str(architectures[0])
+    architecture = architectures[0] if isinstance(architectures[0], str) else shown(architectures[0])
     if steps and steps[0].kind == "Pooling" and not _is_cross_encoder(modules):
         return PipelineConfig.read(modules, config)
     if (steps and steps[0].kind == "LogitScore") or (not steps and architecture.endswith("ForCausalLM")):

@@ -7,7 +7,7 @@ CrossEncoder takes where there is none. It does not know how the model is asked,
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.modules import Modules
 
@@ -100,7 +100,7 @@ def _ids(tokenizer: Path, *tokens: str) -> list[int | None]:
 
 def _entry(tokenizer: Path, entry: object) -> tuple[str, int]:
     if not isinstance(entry, dict):
-        message = f"{tokenizer}: added_tokens has {entry!r} and should list objects: download the checkpoint again"
+        message = f"{tokenizer}: added_tokens has {shown(entry)} and should list objects: download the checkpoint again"
         raise CheckpointError(message)
     document = Document(tokenizer, entry)
     return document.require("content", str), document.require("id", int)

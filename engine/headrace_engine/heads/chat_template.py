@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.heads.render import MAX_SOURCE_CHARS, render
 from headrace_engine.pair_template import PairTemplate
@@ -94,7 +94,7 @@ def _read_source(file: Path) -> str:
 def _default(document: Document) -> str | None:
     for entry in document.require("chat_template", list):
         if not isinstance(entry, dict):
-            message = f"{document.path}: chat_template has {entry!r:.200} and should list objects: correct the file"
+            message = f"{document.path}: chat_template has {shown(entry)} and should list objects: correct the file"
             raise CheckpointError(message)
         named = Document(document.path, entry)
         if named.get("name", str) == "default":

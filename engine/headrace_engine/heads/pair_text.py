@@ -6,7 +6,7 @@ text.
 
 from typing import Any
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.heads.chat_template import ChatTemplate, read_chat_template
 from headrace_engine.modules import Modules
@@ -100,7 +100,7 @@ def _check_modalities(modules: Modules) -> None:
     modalities = _modalities(modules)
     if modalities is not None and "message" not in modalities:
         message = (
-            f"{modules.transformer / 'sentence_bert_config.json'}: modality_config={modalities!r} without message, so "
-            "that no chat template is used, is not supported: use another model"
+            f"{modules.transformer / 'sentence_bert_config.json'}: modality_config={shown(modalities)} without message,"
+            " so that no chat template is used, is not supported: use another model"
         )
         raise UnsupportedModel(message)

@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.attention.ragged import RaggedAttention
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.models.bert_layer import BertLayer, LayerConfig, LayerNames
 from headrace_engine.models.layers import LayerNorm
@@ -100,7 +100,7 @@ class BertConfig:
             vocab_size=document.require_size("vocab_size"),
             positions=read_positions(document, 0),
             num_segments=document.require_size("type_vocab_size"),
-            num_layers=document.require_size("num_hidden_layers"),
+            num_layers=document.require_size("num_hidden_layers", MAX_LAYERS),
             layer=LayerConfig.read(document),
         )
 

@@ -3,7 +3,7 @@
 Its arithmetic is that of a BERT without segments. It knows its own names of fields and tensors.
 """
 
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.models.activations import read_activation
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions
 from headrace_engine.models.bert_layer import LayerConfig, LayerNames
@@ -40,7 +40,7 @@ def read_distilbert(document: Document) -> BertConfig:
         vocab_size=document.require_size("vocab_size"),
         positions=read_positions(document, 0),
         has_segments=False,
-        num_layers=document.require_size("n_layers"),
+        num_layers=document.require_size("n_layers", MAX_LAYERS),
         layer=LayerConfig(
             hidden_size=document.require_size("dim"),
             num_heads=document.require_size("n_heads"),

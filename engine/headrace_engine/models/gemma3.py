@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import divide, read_turning_head_dim
@@ -96,7 +96,7 @@ class Gemma3Config:
         """
         document = document.with_defaults(_DEFAULTS)
         _refuse_variants(document)
-        num_layers = document.require_size("num_hidden_layers")
+        num_layers = document.require_size("num_hidden_layers", MAX_LAYERS)
         return cls(
             vocab_size=document.require_size("vocab_size"),
             hidden_size=document.require_size("hidden_size"),

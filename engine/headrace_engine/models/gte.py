@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace_engine.attention import AttentionShape
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document, shown
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer
@@ -116,7 +116,7 @@ class GteConfig:
             family=family,
             vocab_size=document.require_size("vocab_size"),
             hidden_size=document.require_size("hidden_size"),
-            num_layers=document.require_size("num_hidden_layers"),
+            num_layers=document.require_size("num_hidden_layers", MAX_LAYERS),
             num_heads=document.require_size("num_attention_heads"),
             head_dim=head_dim,
             intermediate_size=document.require_size("intermediate_size"),
@@ -147,7 +147,7 @@ def _refuse_variants(document: Document) -> None:
     for field, supported in _SWITCHES.items():
         value = document.values.get(field, supported)
         if value != supported:
-            message = f"{document.path}: {field}={value!r} is not supported: use a model with {supported!r}"
+            message = f"{document.path}: {field}={shown(value)} is not supported: use a model with {supported!r}"
             raise UnsupportedModel(message)
 
 
@@ -174,7 +174,7 @@ def _read_rotation(document: Document, head_dim: int) -> tuple[float, float]:
             factor = _read_factor(document, parameters)
             return theta * factor, factor ** (2 / head_dim)
     message = (
-        f"{document.path}: rope_scaling={parameters!r} is not supported: "
+        f"{document.path}: rope_scaling={shown(parameters)} is not supported: "
         "use a model with 'default', 'linear' or, without mixed_b, 'ntk'"
     )
     raise UnsupportedModel(message)

@@ -6,7 +6,7 @@ is, nor which layers are which where the file does not list them.
 
 from typing import Literal, get_args
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import CheckpointError, UnsupportedModel
 from headrace_engine.models.rotary import read_theta
 
@@ -33,7 +33,7 @@ def read_layer_kinds(document: Document, num_layers: int, every_field: str, *, f
     unknown = [kind for kind in listed if kind not in LAYER_KINDS]
     if unknown:
         message = (
-            f"{document.path}: layer_types has {unknown[0]!r}, which is not supported: "
+            f"{document.path}: layer_types has {shown(unknown[0])}, which is not supported: "
             f"use a model with these alone: {', '.join(LAYER_KINDS)}"
         )
         raise UnsupportedModel(message)
@@ -85,7 +85,7 @@ def read_kind_theta(document: Document, kind: LayerKind, old_field: str) -> floa
     by_kind = document.get("rope_parameters", dict) or {}
     if by_kind and not by_kind.keys() & set(LAYER_KINDS):
         message = (
-            f"{document.path}: rope_parameters={by_kind!r} is not supported: "
+            f"{document.path}: rope_parameters={shown(by_kind)} is not supported: "
             f"use a model whose parameters stand under {' and '.join(LAYER_KINDS)}"
         )
         raise UnsupportedModel(message)

@@ -15,7 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import check_turning, divide
 from headrace_engine.models.layer_kinds import LayerKind, read_kind_theta, read_layer_kinds, read_window
@@ -114,7 +114,7 @@ class ModernBertConfig:
             UnsupportedModel: One asks for a variant that the encoder does not compute.
         """
         document = document.with_defaults(_DEFAULTS)
-        num_layers = document.require_size("num_hidden_layers")
+        num_layers = document.require_size("num_hidden_layers", MAX_LAYERS)
         check_turning(document, divide(document, "hidden_size", "num_attention_heads"))
         return cls(
             vocab_size=document.require_size("vocab_size"),

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions
 from headrace_engine.models.bert_layer import LayerConfig, LayerNames
@@ -53,7 +53,7 @@ def read_mpnet(document: Document) -> BertConfig:
         vocab_size=document.require_size("vocab_size"),
         positions=read_positions(document, _FIRST_POSITION),
         has_segments=False,
-        num_layers=document.require_size("num_hidden_layers"),
+        num_layers=document.require_size("num_hidden_layers", MAX_LAYERS),
         layer=layer,
         names=_LAYER,
         take_bias=partial(RelativeBias.take, layer.num_heads),

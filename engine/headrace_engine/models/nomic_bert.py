@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace_engine.attention import AttentionShape
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document, shown
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.gated_bert import GatedEmbeddings, GatedEncoder, GatedLayer
@@ -124,7 +124,7 @@ class NomicBertConfig:
         return cls(
             vocab_size=document.require_size("vocab_size"),
             hidden_size=document.require_size("hidden_size"),
-            num_layers=document.require_size("num_hidden_layers"),
+            num_layers=document.require_size("num_hidden_layers", MAX_LAYERS),
             num_heads=document.require_size("num_attention_heads"),
             head_dim=read_turning_head_dim(document),
             intermediate_size=document.require_size("intermediate_size"),
@@ -155,7 +155,7 @@ def _translate(document: Document) -> Document:
     for field, (default, supported) in _NOMIC_SWITCHES.items():
         value = document.values.get(field, default)
         if value != supported:
-            message = f"{document.path}: {field}={value!r} is not supported: use a model with {supported!r}"
+            message = f"{document.path}: {field}={shown(value)} is not supported: use a model with {supported!r}"
             raise UnsupportedModel(message)
     values = document.with_defaults(_NOMIC_DEFAULTS).values
     fields = {name: values[field] for field, name in _NOMIC_NAMES.items() if field in values}

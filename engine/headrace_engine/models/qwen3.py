@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - the name torch's own documentati
 
 from headrace_engine.attention import Attention, AttentionShape
 from headrace_engine.batch import RaggedBatch
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.errors import UnsupportedModel
 from headrace_engine.models.activations import Activation, read_activation
 from headrace_engine.models.head_sizes import divide, read_turning_head_dim
@@ -89,7 +89,7 @@ class Qwen3Config:
         """
         document = _with_defaults(document)
         family = document.require("model_type", str)
-        num_layers = document.require_size("num_hidden_layers")
+        num_layers = document.require_size("num_hidden_layers", MAX_LAYERS)
         _refuse_windows(document, num_layers)
         return cls(
             family=family,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headrace_engine.document import Document
+from headrace_engine.document import MAX_LAYERS, Document
 from headrace_engine.models.bert import IGNORED, BertConfig, read_positions, refuse_variants
 from headrace_engine.models.bert_layer import LayerConfig
 
@@ -35,6 +35,6 @@ def read_roberta(document: Document) -> BertConfig:
         vocab_size=document.require_size("vocab_size"),
         positions=read_positions(document, 1 + document.require("pad_token_id", int)),
         num_segments=document.require_size("type_vocab_size"),
-        num_layers=document.require_size("num_hidden_layers"),
+        num_layers=document.require_size("num_hidden_layers", MAX_LAYERS),
         layer=LayerConfig.read(document),
     )

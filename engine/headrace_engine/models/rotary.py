@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from headrace_engine.document import Document
+from headrace_engine.document import Document, shown
 from headrace_engine.errors import UnsupportedModel
 
 
@@ -69,7 +69,7 @@ def read_theta(document: Document, parameters: Mapping[str, Any] | None, default
     parameters = parameters or {}
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     if kind != "default":
-        message = f"{document.path}: rope_type={kind!r} is not supported: use a model with 'default'"
+        message = f"{document.path}: rope_type={shown(kind)} is not supported: use a model with 'default'"
         raise UnsupportedModel(message)
     theta = Document(document.path, dict(parameters)).with_defaults({"rope_theta": default}).get("rope_theta", float)
     if theta is None or theta <= 1:

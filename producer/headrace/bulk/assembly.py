@@ -31,12 +31,12 @@ class Tokens:
     Attributes:
         sequences: one a text.
         skip: tokens of the prompt that are left out of the pooling.
-        too_long: by text, why it is not sent.
+        unsent: by text, why it is not sent.
     """
 
     sequences: Sequence[TokenIds]
     skip: int
-    too_long: dict[int, Problem]
+    unsent: dict[int, Problem]
 
 
 class Assembly:
@@ -57,9 +57,9 @@ class Assembly:
         self._chunker = chunker
         self._card = card
         self._vectors = np.zeros((len(sifted.texts), row_elements(card.dtype, card.dim)), numpy_dtype(card.dtype))
-        self._problems = dict(tokens.too_long)
+        self._problems = dict(tokens.unsent)
         self._tries: dict[str, int] = {}
-        wanted = np.array([place for place in range(len(sifted.texts)) if place not in tokens.too_long], np.int64)
+        wanted = np.array([place for place in range(len(sifted.texts)) if place not in tokens.unsent], np.int64)
         chunks = chunker.chunks(sifted.window.index, tokens.sequences, wanted, tokens.skip)
         self.outstanding = {chunk.id: chunk for chunk in chunks}
 

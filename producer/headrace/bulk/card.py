@@ -6,7 +6,7 @@ it, nor vectors.
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 from headrace_contracts import Dtype, ModelSpec, Options
 
@@ -14,6 +14,8 @@ from headrace.errors import CardMismatch, SinkError
 
 # Of these may differ what vectors are compared all the same: names, and what the device computed in.
 _FOR_PEOPLE = frozenset({"model", "source", "compute_dtype"})
+# Types of the fields that are no texts.
+_KINDS: dict[str, type] = {"dim": int, "max_length": int, "normalize": bool}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +78,8 @@ class Card:
         """
         try:
             found = json.loads(written)
-            return cls(**{field.name: found[field.name] for field in fields(cls)})
-        except (ValueError, KeyError, TypeError) as error:
+            return cls(**{field.name: _typed(field.name, found[field.name]) for field in fields(cls)})
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             text = f"the card beside the vectors cannot be read ({error!r}): is it another program's?"
             raise SinkError(text) from error
 
@@ -97,3 +99,10 @@ class Card:
                 f"{where} holds vectors that cannot be compared with those of this job: {'; '.join(differing)}. Choose "
                 "another sink, or have them replaced (--replace)"
             )
+
+
+def _typed(name: str, value: object) -> Any:
+    kind = _KINDS.get(name, str)
+    if type(value) is not kind:  # true is no number
+        raise TypeError(f"{name} is of type {type(value).__name__}, not {kind.__name__}")
+    return value

@@ -6,6 +6,7 @@ Knows the order of that. Does not know how rows are read or chunks are sent.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from headrace_contracts import ErrorCode, Options
 
 from headrace.bulk.assembly import Assembly, Tokens
@@ -16,6 +17,7 @@ from headrace.bulk.sift import sift
 from headrace.bulk.sink import Stored
 from headrace.bulk.window import Window
 from headrace.published import Model
+from headrace.tokens import NO_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,14 @@ def prepare(window: Window, stored: Mapping[Id, Stored], work: Work) -> Assembly
     sifted = sift(window, stored, dedupe=work.dedupe)
     tokenized = work.model.texts.tokenize(sifted.texts, work.prompt)
     spec = work.model.spec
-    too_long = {
+    unsent = {
         place: Problem(ErrorCode.TOO_LONG, f"{length} tokens: max_length of {spec.name} is {spec.max_length}")
         for place, length in enumerate(tokenized.full_lengths.tolist())
         if length > spec.max_length and not work.truncate
     }
-    tokens = Tokens(tokenized.sequences, tokenized.skip, too_long)
+    unsent |= {
+        place: Problem(ErrorCode.INVALID, NO_TOKENS) for place in np.flatnonzero(tokenized.num_tokens == 0).tolist()
+    }
+    tokens = Tokens(tokenized.sequences, tokenized.skip, unsent)
     chunker = Chunker(f"{work.job}.{work.job_ms}.{window.shard}", work.job, spec, work.options)
     return Assembly(sifted, tokens, chunker, work.card)

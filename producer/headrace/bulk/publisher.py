@@ -6,7 +6,6 @@ know what a chunk holds.
 """
 
 import asyncio
-import json
 import logging
 import secrets
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from nats.errors import Error as NatsError
 from headrace.bulk.progress import Progress
 from headrace.bulk.room import check_chunk
 from headrace.errors import AccessDenied, ConnectionFailed, JobFailed
-from headrace.outcome import FULL, TOO_LARGE
+from headrace.outcome import FULL, TOO_LARGE, ack_error
 from headrace.pauses import Pauses
 
 logger = logging.getLogger(__name__)
@@ -53,7 +52,9 @@ class Message:
     headers: dict[str, str]
 
 
-class _Ack(Enum):
+class Ack(Enum):
+    """What the broker says of what was published."""
+
     STORED = auto()
     FULL = auto()
     APART = auto()  # as a batch it will not do; each alone may
@@ -69,7 +70,7 @@ class Publisher:
         self._link = link
         self._inbox = inbox
         self._numbers = count()
-        self._waiting: dict[str, asyncio.Future[_Ack]] = {}
+        self._waiting: dict[str, asyncio.Future[Ack]] = {}
         self._batches = asyncio.Semaphore(_MAX_BATCHES)
         link.on_not_allowed = self._forbid
 
@@ -93,29 +94,29 @@ class Publisher:
     async def _insist(self, messages: Sequence[Message]) -> None:
         """Publish together until it is stored; where that does not do, in halves, or each apart."""
         pauses, level = Pauses(), logging.WARNING
-        while (ack := await self._publish_batch(messages)) is not _Ack.STORED:
-            if ack is not _Ack.FULL:  # to be full is what a bounded queue is for
+        while (ack := await self._publish_batch(messages)) is not Ack.STORED:
+            if ack is not Ack.FULL:  # to be full is what a bounded queue is for
                 self._progress.retries += len(messages)
-            if ack is _Ack.APART and len(messages) > 1:
+            if ack is Ack.APART and len(messages) > 1:
                 for message in messages:
                     await self._insist([message])
                 return
-            if ack is _Ack.FULL and len(messages) == 1:
+            if ack is Ack.FULL and len(messages) == 1:
                 await check_chunk(self._nats, messages[0].subject, len(messages[0].body))
-            elif ack is not _Ack.FULL:
+            elif ack is not Ack.FULL:
                 logger.log(level, "the batch queue does not confirm chunks, to be sent again until it does")
                 level = logging.DEBUG
             await asyncio.sleep(pauses.take_s())
-            if ack is _Ack.FULL and len(messages) > 1:
+            if ack is Ack.FULL and len(messages) > 1:
                 middle = len(messages) // 2
                 await self._insist(messages[:middle])
                 await self._insist(messages[middle:])
                 return
 
-    async def _publish_batch(self, messages: Sequence[Message]) -> _Ack:
+    async def _publish_batch(self, messages: Sequence[Message]) -> Ack:
         await self._link.up.wait()
         number, batch = str(next(self._numbers)), secrets.token_hex(8)
-        acked: asyncio.Future[_Ack] = asyncio.get_running_loop().create_future()
+        acked: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
         self._waiting[number] = acked
         last = len(messages)
         try:
@@ -133,7 +134,7 @@ class Publisher:
                 f"the broker refuses a chunk: {error}; workers need a smaller --max-chunk-tokens"
             ) from error
         except (NatsError, TimeoutError):
-            return _Ack.LATER
+            return Ack.LATER
         finally:
             del self._waiting[number]
 
@@ -150,28 +151,31 @@ class Publisher:
         if waiting is None or waiting.done():
             return
         try:
-            waiting.set_result(_read(message.data))
-        except (ValueError, AttributeError, JobFailed) as error:
-            waiting.set_exception(
-                error
-                if isinstance(error, JobFailed)
-                else JobFailed(f"the broker sent no PubAck: {message.data[:200]!r}")
-            )
+            waiting.set_result(read_ack(message.data))
+        except JobFailed as error:
+            waiting.set_exception(error)
 
 
-def _read(data: bytes) -> _Ack:
-    """A PubAck (JetStream API, PubAckResponse), or the status of a subject that nobody listens on."""
+def read_ack(data: bytes) -> Ack:
+    """A PubAck (JetStream API, PubAckResponse), or the status of a subject that nobody listens on.
+
+    Raises:
+        JobFailed: no later try will do better, or it is no PubAck.
+    """
     if not data:
-        return _Ack.LATER
-    error = json.loads(data).get("error")
+        return Ack.LATER
+    try:
+        error = ack_error(data)
+    except ValueError as problem:
+        raise JobFailed(f"the broker sent {problem}") from problem
     if error is None:
-        return _Ack.STORED
+        return Ack.STORED
     if error.get("err_code") in FULL:
-        return _Ack.FULL
+        return Ack.FULL
     if error.get("err_code") == TOO_LARGE:
         raise JobFailed(f"the broker refuses a chunk as too large: {error.get('description')}; see max_msg_size")
     # A duplicate in it, too many batches at once, a stream without them: what is in it goes one by one.
-    return _Ack.APART if error.get("code") == 400 else _Ack.LATER
+    return Ack.APART if error.get("code") == 400 else Ack.LATER
 
 
 def _in_batch(batch: str, place: int, *, is_last: bool) -> dict[str, str]:

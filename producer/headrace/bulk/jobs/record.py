@@ -5,6 +5,7 @@ it and how far it is. Reading is strict, so that nothing is continued by half-un
 """
 
 import json
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -275,7 +276,7 @@ class _Map:
         self.read.add(name)
         value = self.found.get(name)
         if type(value) is not kind:
-            raise _Wrong(f"{name} is {value!r:.80}, not of type {kind.__name__}")
+            raise _Wrong(f"{name} is {_shown(value)}, not of type {kind.__name__}")
         return value
 
     def take_or_none(self, name: str, kind: type) -> Any:
@@ -320,9 +321,9 @@ class _Reading:
     def _map(self) -> _Map:
         found = json.loads(self._written)
         if type(found) is not dict:
-            raise _Wrong(f"it is {found!r:.80}, not an object")
+            raise _Wrong(f"it is {_shown(found)}, not an object")
         if found.get("v") != _VERSION or type(found.get("v")) is not int:
-            raise _Wrong(f"v is {found.get('v')!r:.80}, and this headrace knows {_VERSION}")
+            raise _Wrong(f"v is {_shown(found.get('v'))}, and this headrace knows {_VERSION}")
         return _Map(found)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -336,6 +337,11 @@ class _Reading:
         )
 
 
+def _shown(value: object) -> str:
+    # Not repr, which goes as deep as the value does: as deep as it could just be read, and not be shown.
+    return reprlib.repr(value)[:80]
+
+
 def _card(found: dict[str, Any]) -> Card:
     types: dict[str, type] = {"dim": int, "max_length": int, "normalize": bool}
     card = _Map(found)
@@ -347,13 +353,13 @@ def _card(found: dict[str, Any]) -> Card:
 def _options(found: dict[str, Any]) -> Mapping[str, Option]:
     for name, value in found.items():
         if value is not None and type(value) not in {str, int, bool}:
-            raise _Wrong(f"option {name} is {value!r:.80}, not a string, number, boolean or null")
+            raise _Wrong(f"option {name} is {_shown(value)}, not a string, number, boolean or null")
     return found
 
 
 def _state(found: str) -> State:
     if found not in _STATES:
-        raise _Wrong(f"state is {found!r:.80}, not one of {', '.join(sorted(_STATES))}")
+        raise _Wrong(f"state is {_shown(found)}, not one of {', '.join(sorted(_STATES))}")
     return found  # type: ignore[return-value] # mypy does not narrow a string by a set
 
 
@@ -374,11 +380,11 @@ def _spans(found: list[Any]) -> Spans:
     spans: list[Span] = []
     for each in found:
         if type(each) is not list or len(each) != 4 or not all(type(number) is int for number in each):
-            raise _Wrong(f"a span is {each!r:.80}, not four numbers")
+            raise _Wrong(f"a span is {_shown(each)}, not four numbers")
         span = Span(*each)
         if not (0 <= span.window < span.end_window and 0 <= span.row <= span.end_row):
-            raise _Wrong(f"a span is {each!r:.80}, which does not run forwards")
+            raise _Wrong(f"a span is {_shown(each)}, which does not run forwards")
         if spans and span.window < spans[-1].end_window:
-            raise _Wrong(f"a span is {each!r:.80}, which overlaps the one before it")
+            raise _Wrong(f"a span is {_shown(each)}, which overlaps the one before it")
         spans.append(span)
     return Spans.of(spans)
