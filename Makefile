@@ -14,6 +14,8 @@ BIN := .venv/bin
 # A constraint also pins what pip installs to build the package.
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python compiles what it imports, when it first does. All 19,000 files that are installed would take a minute, and few are.
+PIP := $(BIN)/python -m pip install --quiet --no-compile
 # One process of tests a core, each with fleets of its own; eight at most, since each has torch and models in memory.
 # Files stay whole, for the sake of what their tests share, and in order, so that the long ones do not come last.
 SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
@@ -64,11 +66,11 @@ dev: .venv/.dev
 	$(PYTHON) -m venv .venv
 
 .venv/.demo: pyproject.toml requirements.lock | .venv/bin/python
-	$(BIN)/python -m pip install --quiet -e '.[demo]'
+	$(PIP) -e '.[demo]'
 	touch $@
 
 .venv/.dev: pyproject.toml requirements.lock | .venv/bin/python
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(PIP) -e '.[dev]'
 	touch $@ .venv/.demo
 
 # The sources that calls to CUDA kernels are checked against: downloaded, not installed, which would take 100 times as long.

@@ -7,8 +7,6 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from huggingface_hub import snapshot_download
-
 from headrace_engine.errors import ModelNotFound
 
 _FORMS = (
@@ -57,6 +55,9 @@ def _packaged(name: str) -> Path | None:
 
 
 def _download(hub_id: str) -> Path:
+    # Here, where it is needed: it brings two HTTP clients with it, and most workers load what is on this machine.
+    from huggingface_hub import snapshot_download  # noqa: PLC0415
+
     try:
         directory = Path(snapshot_download(hub_id, allow_patterns=list(WANTED), ignore_patterns=list(UNWANTED)))
         if not any(directory.glob("*.safetensors")):

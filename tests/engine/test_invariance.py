@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from .vectors import cosines, random_ids
 
 # Runs of equal length, since those are computed together: (length, how many).
-mixes = st.lists(st.tuples(st.integers(1, 256), st.integers(1, 5)), min_size=1, max_size=4)
+mixes = st.lists(st.tuples(st.integers(1, 256), st.integers(1, 3)), min_size=1, max_size=3)
 shuffles = st.randoms(use_true_random=False)
 
 

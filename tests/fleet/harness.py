@@ -11,7 +11,7 @@ import torch
 from headrace_engine import Checkpoint, Engine, LazyTensor, RaggedBatch
 from headrace_engine.graphs import Graphs
 from headrace_workers import Counters, WorkerConfig
-from headrace_workers.calibration.calibration import Calibration
+from headrace_workers.calibration.calibration import Absence, Calibration
 from headrace_workers.lane import LoadedEngine
 from headrace_workers.serve import serve
 from headrace_workers.worker import Worker
@@ -111,7 +111,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    engine: LoadedEngine, config: WorkerConfig, calibration: Calibration | None = None
+    engine: LoadedEngine, config: WorkerConfig, calibration: Calibration | Absence | None = None
 ) -> AsyncIterator[Running]:
     """Serve while the context lasts, by a calibration where there is one, then drain."""
     stop = asyncio.Event()

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from headrace import Client, Embeddings, Overloaded, SyncClient, local
+from headrace import Client, Embeddings, Overloaded, local
 from headrace_contracts import Presence, decode_presence, encode_presence, limits, subjects, topology
 from headrace_engine import Engine
 from headrace_workers.errors import BudgetUnfit
@@ -75,7 +75,8 @@ async def test_a_worker_without_a_calibration_measures_itself_and_leaves_the_lim
         assert worker.worker.fleet.rate is None
         assert await max_bytes(broker, STREAM) == START
         while worker.worker.fleet.rate is None:
-            await client.embed(["wheel " * 200] * 64, timeout=100)
+            # Several at once: only steps behind which more waits say how fast it is.
+            await asyncio.gather(*(client.embed(["wheel " * 200] * 4, timeout=100) for _ in range(8)))
         assert worker.counters.steps > 10
 
         def is_right(found: int) -> bool:
@@ -118,9 +119,9 @@ async def test_after_nats_server_lost_its_memory_the_limit_is_set_again(tmp_path
 
 
 async def test_what_does_not_fit_is_refused_and_what_was_let_in_is_answered(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     config = brisk(nats_server.url, online_queue_s=0.01, **BEAT)
     async with running(engine, config, MADE) as worker, connected(nats_server.url) as broker:
         assert await limited(broker, STREAM, lambda found: found != START) == least(worker)
@@ -147,9 +148,9 @@ async def test_a_large_call_of_which_something_was_let_in_waits_for_room_for_the
 
 
 async def test_a_limit_below_what_is_queued_deletes_nothing_and_disturbs_no_pull(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     config = brisk(nats_server.url, worker="b", budget_tokens=6000, step_tokens=512, max_chunk_tokens=256, **BEAT)
     async with running(engine, config) as worker, connected(nats_server.url) as broker:
         calls = [asyncio.create_task(client.embed(f"{number} " * 90)) for number in range(200)]
@@ -243,15 +244,13 @@ async def test_every_worker_says_good_bye_and_says_what_the_contract_says(
     assert [presence.leaving for presence in heard].count(True) == 1
 
 
-def test_the_log_says_why_a_limit_changed_and_flags_reach_the_worker(nats_server: local.Server, tmp_path: Path) -> None:
+async def test_the_log_says_why_a_limit_changed_and_flags_reach_the_worker(
+    nats_server: local.Server, minilm: Engine, tmp_path: Path
+) -> None:
     log = tmp_path / "log"
-    with local.worker(NAME, nats_server.url, "--online-max-bytes", "300000", log=log):
+    async with running(minilm, brisk(nats_server.url, online_max_bytes=300_000)):
         pass
-    with (
-        local.worker(NAME, nats_server.url, "--online-max-bytes", "200000", log=log),
-        SyncClient(nats_server.url) as client,
-    ):
-        while "may hold" not in log.read_text():
-            client.embed("time goes by")
+    with local.worker(NAME, nats_server.url, "--online-max-bytes", "200000", log=log):
+        await until(lambda: "may hold" in log.read_text(), "it has heard that it is alone")
     streams = ", ".join(subjects.online_stream(NAME, 0, queue) for queue in range(4))
     assert f"{streams} may hold 200,000 bytes now: set by --online-max-bytes" in log.read_text()

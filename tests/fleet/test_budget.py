@@ -17,7 +17,7 @@ BUDGET = 16_000
 
 
 async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
     dice = random.Random(7)  # noqa: S311 - a load, not a secret
     texts = [[f"{'word ' * dice.randrange(1, 200)}" for _ in range(dice.randrange(1, 12))] for _ in range(60)]
@@ -30,7 +30,7 @@ async def test_tokens_in_hand_never_exceed_the_budget_under_a_random_load(
     async with connected(nats_server.url) as observer:
         await observer.subscribe("$JS.API.CONSUMER.MSG.NEXT.>", cb=see)
         await observer.flush()
-        engine = WatchedEngine(minilm, held=True)
+        engine = WatchedEngine(shallow, held=True)
         async with running(engine, config) as worker:
             calls = asyncio.gather(*(client.embed(call, priority=dice.choice(["online", "batch"])) for call in texts))
             # With the device held, the worker takes in as much as it ever may.

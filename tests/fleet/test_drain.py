@@ -43,9 +43,9 @@ async def drained(worker: Worker) -> None:
 
 
 async def test_a_drained_worker_finishes_what_it_has_and_leaves_the_rest_until_it_is_resumed(
-    url: str, minilm: Engine
+    url: str, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(url, **SMALL)) as it, await Client.connect(url) as client, connected(url) as nats:
         worker = it.worker
         assert state(worker) == "serving"
@@ -70,9 +70,9 @@ async def test_a_drained_worker_finishes_what_it_has_and_leaves_the_rest_until_i
 
 
 async def test_a_worker_that_is_resumed_while_it_drains_goes_on_as_if_nothing_had_been(
-    url: str, minilm: Engine
+    url: str, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(url, **SMALL)) as it, await Client.connect(url) as client:
         asked = asyncio.create_task(client.embed(some_texts(200), priority="batch"))
         await until(lambda: it.worker.num_queued("batch") > 3, "work is in hand")
@@ -83,8 +83,8 @@ async def test_a_worker_that_is_resumed_while_it_drains_goes_on_as_if_nothing_ha
         assert np.isfinite(await asked).all()
 
 
-async def test_a_worker_told_to_stop_while_it_drains_ends_and_takes_no_work_again(url: str, minilm: Engine) -> None:
-    engine = WatchedEngine(minilm, held=True)
+async def test_a_worker_told_to_stop_while_it_drains_ends_and_takes_no_work_again(url: str, shallow: Engine) -> None:
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(url)) as it, await Client.connect(url) as client:
         asked = asyncio.create_task(client.embed(some_texts(5)))
         await until(lambda: engine.steps != [], "work is in hand")
@@ -101,13 +101,13 @@ async def test_a_worker_told_to_stop_while_it_drains_ends_and_takes_no_work_agai
 
 
 async def test_a_worker_that_is_told_to_stop_while_it_loads_takes_no_place_in_the_fleet(
-    nats_server: local.Server, minilm: Engine
+    nats_server: local.Server, shallow: Engine
 ) -> None:
     stop, began = asyncio.Event(), list[Worker]()
 
     def load() -> Engine:
         loop.call_soon_threadsafe(stop.set)
-        return minilm
+        return shallow
 
     loop = asyncio.get_running_loop()
     counters = await serve(load, brisk(nats_server.url), stop, began.append)

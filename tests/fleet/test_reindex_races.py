@@ -36,9 +36,9 @@ SMALL_STEPS = {"step_tokens": 512, "max_chunk_tokens": 256}
 
 
 @pytest.fixture
-async def own_fleet(nats_server: local.Server, minilm: Engine) -> AsyncIterator[str]:
+async def own_fleet(nats_server: local.Server, shallow: Engine) -> AsyncIterator[str]:
     """For jobs that end early: what the worker has in hand then comes late, and is in the way of no other test."""
-    async with running(minilm, brisk(nats_server.url)):
+    async with running(shallow, brisk(nats_server.url)):
         yield nats_server.url
 
 
@@ -87,10 +87,10 @@ async def test_an_ended_job_that_makes_way_leaves_nothing_behind(fleet: str, tmp
 
 
 async def test_a_shard_that_was_lost_ends_no_more_than_its_own_run(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     source, sink, progress = corpus(200, num_shards=2), MemorySink(tmp_path), Progress()
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)), connected(nats_server.url) as link:
         jobs = Jobs(link)
         working = asyncio.create_task(run(source, sink, nats_server.url, progress=progress, lease_s=1.0))
@@ -114,9 +114,9 @@ async def test_a_shard_that_was_lost_ends_no_more_than_its_own_run(
 
 
 async def test_a_job_that_was_cancelled_and_taken_up_again_is_not_failed_by_who_heard_of_it_late(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, engine = corpus(200), WatchedEngine(minilm, held=True)
+    source, engine = corpus(200), WatchedEngine(shallow, held=True)
     bulk = importlib.import_module("headrace.bulk.reindex")._Bulk  # the package has a function of the module's name
     give_up = bulk.give_up
 
@@ -155,11 +155,11 @@ async def test_a_job_whose_bucket_is_deleted_ends_with_the_reason_and_begins_ane
 
 
 async def test_results_that_somebody_purges_are_made_again(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.bulk.stalled._LOOK_S", 0.2)
     source, sink = corpus(300), MemorySink(tmp_path)
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)), connected(nats_server.url) as link:
         doomed = asyncio.create_task(run(source, sink, nats_server.url))
         await until(lambda: len(engine.steps) > 0, "it is under way")
@@ -173,7 +173,7 @@ async def test_results_that_somebody_purges_are_made_again(
 
 
 async def test_chunks_that_were_stored_while_their_ack_got_lost_run_once(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "_ACK_TIMEOUT_S", 0.3)
     lost: list[Msg] = []
@@ -187,7 +187,7 @@ async def test_chunks_that_were_stored_while_their_ack_got_lost_run_once(
 
     monkeypatch.setattr(publisher.Publisher, "_on_ack", forgetful)
     source, sink = corpus(200), MemorySink(tmp_path)
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker, connected(nats_server.url) as link:
         working = asyncio.create_task(run(source, sink, nats_server.url))
         await until(lambda: len(lost) == 3, "acks got lost")
@@ -223,10 +223,10 @@ async def test_results_that_cannot_hold_a_window_are_refused_with_the_window_tha
 
 
 async def test_refusals_of_an_earlier_run_do_not_end_a_later_one(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path
+    nats_server: local.Server, shallow: Engine, tmp_path: Path
 ) -> None:
     source, sink = corpus(400), MemorySink(tmp_path)
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, brisk(nats_server.url)) as worker:
         working = asyncio.create_task(run(source, sink, nats_server.url))
         await until(lambda: len(engine.steps) > 0, "it is under way")
@@ -275,11 +275,11 @@ async def test_a_bucket_that_lags_behind_costs_the_sink_no_part(
 
 
 async def test_results_that_nobody_can_read_fail_the_job(
-    nats_server: local.Server, minilm: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats_server: local.Server, shallow: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.bulk.stalled._LOOK_S", 0.05)
     source, sink = corpus(100), MemorySink(tmp_path)
-    async with running(minilm, brisk(nats_server.url)):
+    async with running(shallow, brisk(nats_server.url)):
         with monkeypatch.context() as patch:
             patch.setattr("headrace.bulk.shard_run.decode_reply", _unreadable)
             with pytest.raises(JobFailed, match="results of the fleet cannot be read: v is 9"):

@@ -38,8 +38,8 @@ async def looking(url: str, *monitors: str) -> AsyncIterator[tuple[Surveyor, Nat
 async def once(surveyor: Surveyor, condition: Callable[[Survey], bool]) -> Survey:
     """The first survey for which it holds."""
     async with asyncio.timeout(20):
-        while not condition(survey := await surveyor.take()):
-            pass
+        while not condition(survey := await surveyor.take()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.02)  # without a pause those who are asked would get no core
     return survey
 
 

@@ -31,10 +31,10 @@ def num_in_hand(running: Running, token_id: int) -> int:
 
 
 async def test_the_tenant_of_a_call_is_that_of_the_client_unless_it_says_otherwise(
-    nats_server: local.Server, minilm: Engine
+    nats_server: local.Server, shallow: Engine
 ) -> None:
     async with (
-        running(minilm, brisk(nats_server.url)),
+        running(shallow, brisk(nats_server.url)),
         connected(nats_server.url) as broker,
         await Client.connect(nats_server.url, tenant="search") as client,
     ):
@@ -57,9 +57,9 @@ async def test_a_tenant_that_can_stand_in_no_header_is_refused(nats_server: loca
 
 
 async def test_a_large_online_call_has_few_chunks_on_their_way_and_they_say_what_they_are_part_of(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     config = brisk(nats_server.url, step_tokens=512, max_chunk_tokens=256, budget_tokens=32_000)
     async with running(engine, config) as worker, connected(nats_server.url) as broker:
         published = await broker.subscribe("hr.online.>")
@@ -76,9 +76,9 @@ async def test_a_large_online_call_has_few_chunks_on_their_way_and_they_say_what
 
 
 async def test_a_query_waits_for_one_step_of_a_large_call_and_shares_none_with_it(
-    nats_server: local.Server, client: Client, minilm: Engine
+    nats_server: local.Server, client: Client, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with running(engine, config(nats_server.url)) as worker:
         large = asyncio.create_task(client.embed([f"{BURST_WORD} " * 200] * 30))
         for number in range(5):
@@ -100,9 +100,9 @@ async def test_a_query_waits_for_one_step_of_a_large_call_and_shares_none_with_i
 
 
 async def test_a_burst_of_one_tenant_is_behind_the_query_of_another_in_the_next_step(
-    nats_server: local.Server, minilm: Engine
+    nats_server: local.Server, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with (
         running(engine, config(nats_server.url)) as worker,
         await Client.connect(nats_server.url, tenant="burst") as burst,
@@ -125,9 +125,9 @@ async def test_a_burst_of_one_tenant_is_behind_the_query_of_another_in_the_next_
 
 
 async def test_two_tenants_with_more_than_enough_share_the_device_by_tokens(
-    nats_server: local.Server, minilm: Engine
+    nats_server: local.Server, shallow: Engine
 ) -> None:
-    engine = WatchedEngine(minilm, held=True)
+    engine = WatchedEngine(shallow, held=True)
     async with (
         running(engine, config(nats_server.url)) as worker,
         await Client.connect(nats_server.url, tenant="burst") as burst,

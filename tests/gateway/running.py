@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from queue import SimpleQueue
 import httpx
 
 _URL = re.compile(r"http://\S+:\d+")
+# Before it is asked again: asked without a pause it takes a core, and another one to answer.
+PAUSE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -62,5 +65,12 @@ def gateway(nats: str, *flags: str, env: Mapping[str, str] | None = None) -> Ite
 
 def until_ready(url: str, status: int = 200) -> None:
     """Return once it is ready, or is no more: a worker says every two seconds that it is there."""
-    while httpx.get(f"{url}/health/ready", timeout=60).status_code != status:
-        pass
+    with httpx.Client(base_url=url, timeout=60) as http:
+        while http.get("/health/ready").status_code != status:
+            time.sleep(PAUSE_S)
+
+
+def until_metrics_have(http: httpx.Client, line: str) -> None:
+    """Return once its page of metrics has this in it."""
+    while line not in http.get("/metrics").text:
+        time.sleep(PAUSE_S)

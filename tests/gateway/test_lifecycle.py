@@ -24,7 +24,7 @@ from ..fleet.broker_view import api, connected, num_messages
 from ..fleet.harness import Running as Worker
 from ..fleet.harness import WatchedEngine, brisk, running
 from ..waiting import until
-from .running import Running, gateway, until_ready
+from .running import Running, gateway, until_metrics_have, until_ready
 
 BODY: dict[str, Any] = {"input": "text", "model": DEMO_MODEL}
 
@@ -70,8 +70,7 @@ def test_a_client_that_goes_while_it_sends_is_no_failure_of_the_gateway(served: 
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         connection.sendall(f'POST /embed HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000\r\n\r\n{{"inputs": '.encode())
     line = 'headrace_gateway_requests_total{class="online",route="/embed",status="499"} 1.0'
-    while line not in http.get("/metrics").text:
-        pass
+    until_metrics_have(http, line)
 
 
 @pytest.mark.parametrize("priority", ["online", "batch"])
@@ -155,8 +154,8 @@ async def test_one_request_too_many_is_refused_with_when_to_come_again(
 
 def _in_flight(url: str, number: int) -> None:
     line = f"headrace_gateway_requests_in_flight {number:.1f}"
-    while line not in httpx.get(f"{url}/metrics").text:
-        pass
+    with httpx.Client(base_url=url) as http:
+        until_metrics_have(http, line)
 
 
 async def test_a_full_queue_is_too_many_requests(nats_server: local.Server, minilm: Engine) -> None:
@@ -308,14 +307,13 @@ def test_losing_nats_and_finding_it_again_is_logged_and_counted(tmp_path: Path) 
     with ExitStack() as stack:
         first = stack.enter_context(local.server(tmp_path))
         served = stack.enter_context(gateway(first.url))
-        assert "headrace_gateway_connected 1.0" in httpx.get(f"{served.url}/metrics").text
+        http = stack.enter_context(httpx.Client(base_url=served.url))
+        assert "headrace_gateway_connected 1.0" in http.get("/metrics").text
         first.process.terminate()
-        while "headrace_gateway_connected 0.0" not in httpx.get(f"{served.url}/metrics").text:
-            pass
+        until_metrics_have(http, "headrace_gateway_connected 0.0")
         first.process.wait(20)
         stack.enter_context(local.server(tmp_path, port=first.port))
-        while "headrace_gateway_reconnects_total 1.0" not in httpx.get(f"{served.url}/metrics").text:
-            pass
+        until_metrics_have(http, "headrace_gateway_reconnects_total 1.0")
         for said in ("the connection to nats-server is lost", "connected to nats-server again"):
             served.line_with(said)
 

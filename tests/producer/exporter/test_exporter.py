@@ -45,8 +45,8 @@ class Exporter:
     async def once(self, condition: Callable[[Samples], bool]) -> Samples:
         """The first page for which it holds."""
         async with asyncio.timeout(20):
-            while not condition(samples := await self.samples()):
-                pass
+            while not condition(samples := await self.samples()):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.02)  # without a pause it would get no core to survey with
         return samples
 
 
