@@ -69,7 +69,8 @@ def _image(stack: ExitStack) -> str:
     with TemporaryDirectory(prefix="headrace-") as context:
         shutil.copy(server_binary(), Path(context) / "nats-server")
         (Path(context) / "Dockerfile").write_text(_DOCKERFILE, "utf-8")
-        return str(stack.enter_context(DockerImage(context)).short_id)
+        # By the label it is another one than that of a run beside this one, which removes its own.
+        return str(stack.enter_context(DockerImage(context, labels={"headrace": context})).short_id)
 
 
 def _networks(stack: ExitStack, names: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -103,20 +103,27 @@ def test_nothing_is_damaged_where_nothing_is_kept(tmp_path: Path) -> None:
     store.lose(tmp_path)
 
 
-async def test_a_server_with_a_new_disk_gets_all_back_from_the_others(tmp_path: Path) -> None:
+async def test_one_server_of_three_gets_back_from_the_others_what_was_damaged_or_lost(tmp_path: Path) -> None:
     with cluster(tmp_path, kind="processes") as three:
         await three.ready()
         async with connected(three.url) as connection:
             await filled(connection, replicas=3)
         node = three.nodes[MIDDLE]
-        node.kill()
-        store.lose(node.store)
-        assert not [*node.store.iterdir()]
-        node.start()
-        await three.ready()
-        async with asyncio.timeout(30):
-            while await asyncio.to_thread(num_messages, node, STREAM) < NUM:  # noqa: ASYNC110 - servers tell nobody
-                await asyncio.sleep(0.05)
+        for damage in (store.truncate, store.flip, lost):
+            node.kill()
+            damage(node.store, chance(1), STREAM)
+            node.start()
+            await three.ready()
+            async with asyncio.timeout(30):
+                while await asyncio.to_thread(num_messages, node, STREAM) < NUM:  # noqa: ASYNC110 - servers tell nobody
+                    await asyncio.sleep(0.05)
+            async with connected(three.url) as connection:
+                assert await kept(connection) == {number: body(number) for number in range(NUM)}
+
+
+def lost(folder: Path, _: random.Random, __: str) -> None:
+    store.lose(folder)
+    assert not [*folder.iterdir()]
 
 
 async def test_a_server_whose_disk_is_full_refuses_and_takes_again_once_it_is_free_and_started_anew(
