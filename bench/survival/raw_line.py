@@ -7,7 +7,8 @@ import asyncio
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-_CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"lang":"none","version":"0"}\r\n'
+_CONNECT_S = 5.0
+_CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"lang":"none","version":"0"}\r\nPING\r\n'
 
 
 class RawLine:
@@ -29,14 +30,26 @@ class RawLine:
 
         Raises:
             OSError: The server is gone, or has gone by this.
+            EOFError: It went while it let us in.
         """
         if self._writer is None or self._writer.is_closing():
             await self.close()
-            reader, self._writer = await asyncio.open_connection(*self._address)
-            self._writer.write(_CONNECT)
-            self._hearing = asyncio.create_task(self._hear(reader, self._writer))
+            async with asyncio.timeout(_CONNECT_S):
+                self._writer = await self._opened()
         self._writer.write(content)
         await self._writer.drain()
+
+    async def _opened(self) -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection(*self._address)
+        try:
+            writer.write(_CONNECT)
+            # What is published before it has said so may be lost.
+            await reader.readuntil(b"PONG\r\n")
+        except BaseException:
+            writer.close()
+            raise
+        self._hearing = asyncio.create_task(self._hear(reader, writer))
+        return writer
 
     async def close(self) -> None:
         """End it."""

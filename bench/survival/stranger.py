@@ -96,7 +96,7 @@ class Stranger:
                 await self._line.write(forged.raw)
             else:
                 await self._nats.publish(forged.subject, forged.body, headers=dict(forged.headers) or None)
-        except (NatsError, OSError, ValueError):
+        except (NatsError, OSError, EOFError, ValueError):
             self._lost += 1
         else:
             self._sent[forged.kind] += 1

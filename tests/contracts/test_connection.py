@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 
+import psutil
 import pytest
 import uvloop
 from headrace import local
@@ -97,6 +98,8 @@ async def test_a_server_that_answers_too_late_is_heard_all_the_same() -> None:
         heard = await nats.subscribe("hr.inbox.test.word")
         await nats.flush()
         server.process.send_signal(signal.SIGSTOP)
+        process = psutil.Process(server.process.pid)
+        await until(lambda: process.status() == psutil.STATUS_STOPPED, "it stands still")
         try:
             with pytest.raises(FlushTimeoutError):
                 await nats.flush(timeout=0.2)  # type: ignore[arg-type] # seconds; nats-py only waits for it
@@ -260,10 +263,13 @@ async def test_what_cannot_be_made_text_of_is_heard_and_so_is_what_comes_after_i
 
     await nats.subscribe("there.>", cb=hear)
     await nats.flush()
-    _, writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
-    writer.write(b'CONNECT {"headers":true,"verbose":false}\r\n' + line + b"PUB there.next 4\r\nnext\r\n")
+    reader, writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
+    writer.write(b'CONNECT {"headers":true,"verbose":false}\r\nPING\r\n')
+    await reader.readuntil(b"PONG\r\n")
+    writer.write(line + b"PUB there.next 4\r\nnext\r\n")
     await until(lambda: b"next" in heard, "the next one is heard", seconds=5)
     assert heard == [b"x", b"next"]
     assert nats.stats["reconnects"] == 0
     writer.close()
+    await writer.wait_closed()
     await close(nats)
