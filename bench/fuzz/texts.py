@@ -179,7 +179,7 @@ def _read(data: bytes) -> Asked | None:
     )
     if sum(sizes) > _MOST_CHARACTERS:
         return None
-    max_length, max_tokens, max_items = map(int, counts)
+    max_length, max_tokens, max_items = (int(count or 0) for count in counts)
     return Asked(found["kind"], max_length, max_tokens, max_items, prompt, found.get("truncate") is True, query, texts)
 
 

@@ -69,7 +69,7 @@ class Patient(NatsClient):
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         try:
-            return await super()._process_headers(headers)  # type: ignore[no-untyped-call] # nats-py left it so
+            return await super()._process_headers(headers)
         except (ValueError, IndexError) as error:
             await self._error_cb(error)
             return None  # as if there were none: whoever needs some refuses the message
@@ -77,8 +77,9 @@ class Patient(NatsClient):
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
     ) -> Msg:
-        readable = (each.decode(errors="replace").encode() for each in (subject, reply))
-        return super()._build_message(sid, *readable, data, headers)
+        subject, reply = (each.decode(errors="replace").encode() for each in (subject, reply))
+        message: Msg = super()._build_message(sid, subject, reply, data, headers)
+        return message
 
     async def request(  # noqa: D102 - nats-py's, and so is the next
         self,
