@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from functools import cache
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -209,9 +208,8 @@ class _Gateway:
         except BaseException:
             self._hang_up()
             raise
-        headers: Mapping[str, str] = response.headers
-        if response.status != 400 and not headers.get("x-request-id"):
-            raise Wrong(f"an answer without a name: {response.status} {dict(headers)}")
+        if response.status != 400 and not response.headers.get("x-request-id"):
+            raise Wrong(f"an answer without a name: {response.status} {response.headers.items()}")
         if response.will_close:
             self._hang_up()
         return response.status, body

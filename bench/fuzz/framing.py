@@ -30,7 +30,8 @@ class _Inbox:
         self.errors: list[Exception] = []
         self.client._error_cb = self._note  # noqa: SLF001 - what `connect` would set
         self.queue = _Queue()
-        subscription = Subscription(self.client, _SID, ">", "", None)
+        # Limits off, as where work is taken in.
+        subscription = Subscription(self.client, _SID, ">", "", pending_msgs_limit=0, pending_bytes_limit=0)
         subscription._pending_queue = self.queue  # type: ignore[assignment] # noqa: SLF001 - takes in without a loop
         self.client._subs[_SID] = subscription  # noqa: SLF001 - what `subscribe` would do
 

@@ -30,7 +30,7 @@ class _Connected(EchoClient):
     """Connects to nothing."""
 
     @classmethod
-    async def connect(cls, *_: Any, max_call_tokens: int, **__: Any) -> EchoClient:  # type: ignore[override]
+    async def connect(cls, *_: Any, max_call_tokens: int, **__: Any) -> EchoClient:  # type: ignore[override] # for serve
         spec = kinds.spec("wordpiece", max_length=64, max_chunk_tokens=256, max_chunk_items=8, prompt="query: ")
         rust = kinds.tokenizer("wordpiece")
         texts = TextTokenizer(rust, spec.max_length, include_prompt=spec.include_prompt)
@@ -40,7 +40,7 @@ class _Connected(EchoClient):
 async def main() -> None:
     """Serve until stdin ends."""
     stop = asyncio.Event()
-    serve.Client = _Connected  # type: ignore[misc] # of the same signature
+    vars(serve)["Client"] = _Connected
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     ended.add_done_callback(lambda _: stop.set())
     config = serve.GatewayConfig(nats="memory", port=0, limits=_LIMITS, drain_s=1)

@@ -14,7 +14,7 @@ from fuzz import packing
 from fuzz.frames import parts
 from fuzz.framing import received
 from fuzz.messages import check_text, refit_chunk
-from fuzz.mutation import mutated_headers, mutated_msgpack, mutated_parts
+from fuzz.mutation import Mutate, mutated_headers, mutated_msgpack, mutated_parts
 from fuzz.target import Target, Verdict, Wrong
 from fuzz.trees import other_bytes
 from fuzz.vectors import vectors
@@ -39,7 +39,11 @@ def _seeds() -> list[bytes]:
 
 
 def _mutate(data: bytes, rng: Random) -> bytes:
-    changed = {"s": other_bytes, "h": mutated_headers, "b": partial(mutated_msgpack, refit=refit_chunk)}
+    changed: dict[str, Mutate] = {
+        "s": other_bytes,
+        "h": mutated_headers,
+        "b": partial(mutated_msgpack, refit=refit_chunk),
+    }
     return mutated_parts(data, rng, changed)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from headrace_contracts import (
+    DTYPES,
     DecodeError,
     decode_cancel,
     decode_chunk,
@@ -96,7 +97,7 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
     if is_dataclass(one):
         return all(same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
     return bool(one == other)
@@ -121,7 +122,7 @@ def refit_reply(tree: Any, rng: Random) -> Any:
     """Another reply whose rows add up, or nearly."""
     if not isinstance(tree, dict):
         return tree
-    dtype = rng.choice(("f32", "f16", "i8", "b1"))
+    dtype = rng.choice(DTYPES)
     n, dim = rng.choice((1, 2, 5)), rng.choice((1, 7, 8, 9, 33))
     size = n * row_elements(dtype, dim) * numpy_dtype(dtype).itemsize
     found = {**tree, "n": n, "dim": dim, "dtype": dtype, "vec": rng.randbytes(size)}

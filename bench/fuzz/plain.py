@@ -6,6 +6,7 @@ coverage: guided.py does. As a program it is a process of a campaign: `python -m
 
 import json
 import logging
+import re
 import sys
 import time
 import traceback
@@ -159,7 +160,9 @@ def note(target: Target, data: bytes, error: BaseException, run: Run, places: se
     """Keep an input that broke a law, unless another one did at the same place."""
     trace = traceback.extract_tb(error.__traceback__)
     where = [frame for frame in trace if "/fuzz/" not in frame.filename] or trace
-    place = f"{type(error).__name__} {where[-1].filename}:{where[-1].lineno}"
+    # What a law says of it, without the values: two that break one law may have nothing else in common.
+    words = re.sub(r"b?'[^']*'|\d+", "", str(error))[:60] if isinstance(error, Wrong) else ""
+    place = f"{type(error).__name__} {where[-1].filename}:{where[-1].lineno} {words}"
     if place in places:
         return
     places.add(place)

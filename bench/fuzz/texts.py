@@ -10,6 +10,7 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
+from headrace import Embeddings, Scores
 from headrace.errors import DeadlineExceeded, HeadraceError
 from headrace.pairs import PairTokenizer
 from headrace.published import Model
@@ -123,21 +124,21 @@ def run(data: bytes) -> Verdict:
 async def _ask(asked: Asked) -> Verdict:
     client = EchoClient(_model(asked), _MOST_TOKENS)
     await client.open()
+    options: dict[str, Any] = {"truncate": asked.truncate, "timeout": _TIMEOUT_S}
+    found: Embeddings | Scores
     try:
         if asked.query is None:
-            embedded = await client.embed(asked.texts, truncate=asked.truncate, timeout=_TIMEOUT_S)
-            num_rows = len(embedded)
+            found = await client.embed(asked.texts, **options)
         else:
-            scored = await client.score(asked.query, asked.texts, truncate=asked.truncate, timeout=_TIMEOUT_S)
-            num_rows = len(scored)
+            found = await client.score(asked.query, asked.texts, **options)
     except DeadlineExceeded as error:
         raise Wrong("it is not answered, though its worker answers at once") from error
     except HeadraceError:
         client.check()
         raise
     client.check()
-    if not isinstance(asked.texts, str) and num_rows != len(asked.texts):
-        raise Wrong(f"{len(asked.texts)} texts have {num_rows} rows")
+    if not isinstance(asked.texts, str) and len(found) != len(asked.texts):
+        raise Wrong(f"{len(asked.texts)} texts have {len(found)} rows")
     return Verdict.TAKEN
 
 
@@ -178,7 +179,7 @@ def _read(data: bytes) -> Asked | None:
     )
     if sum(sizes) > _MOST_CHARACTERS:
         return None
-    max_length, max_tokens, max_items = map(int, counts)
+    max_length, max_tokens, max_items = (int(count or 0) for count in counts)
     return Asked(found["kind"], max_length, max_tokens, max_items, prompt, found.get("truncate") is True, query, texts)
 
 

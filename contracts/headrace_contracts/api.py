@@ -40,8 +40,8 @@ def read_answer(data: bytes) -> dict[str, Any] | None:
     """
     try:
         answer = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"an answer of the JetStream API is no JSON: {error}") from error
+    except (ValueError, RecursionError) as cause:
+        raise Unreadable(f"an answer of the JetStream API is no JSON: {cause}") from cause
     error = answer.get("error") if isinstance(answer, dict) else answer
     if isinstance(answer, dict) and error is None:
         return cast("dict[str, Any]", answer)

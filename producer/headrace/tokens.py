@@ -154,12 +154,13 @@ def _gap(encoding: Encoding, max_length: int) -> slice:
     # Asked one by one: a list of where all tokens belong would be as long as the text.
     places = reversed(range(len(encoding)))
     end = next((place + 1 for place in places if encoding.token_to_sequence(place) is not None), 0)
-    if end < too_many:
+    start = end - too_many
+    if start < 0 or encoding.token_to_sequence(start) is None:
         raise InputError(
             f"the model takes {max_length} tokens, which its tokenizer's own special tokens alone exceed: use another "
             "model, or give this one a longer max_length"
         )
-    return slice(end - too_many, end)
+    return slice(start, end)
 
 
 def _without(ids: list[int], gap: slice) -> list[int]:
