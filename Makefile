@@ -16,7 +16,8 @@ export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python compiles what it imports, when it first does. All 19,000 files that are installed would take a minute, and few are.
 PIP := $(BIN)/python -m pip install --quiet --no-compile
-# One process of tests a core, each with fleets of its own; eight at most, since each has torch and models in memory.
+# Two processes of tests a core (tests/conftest.py), each with fleets of its own; eight at most, since each has torch and
+# models in memory.
 # Files stay whole, for the sake of what their tests share, and in order, so that the long ones do not come last.
 SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 

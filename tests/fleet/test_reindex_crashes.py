@@ -95,6 +95,8 @@ async def test_of_a_process_that_is_frozen_past_its_lease_another_takes_the_shar
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker, connected(nats_server.url) as link:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
             await some_more(worker, engine, 4, frozen)
+            # From then on it holds no lock of the folder, which would be frozen with it.
+            await until(lambda: any(corpus.sink.glob("part-*.parquet")), "a window is written")
             frozen.send_signal(signal.SIGSTOP)
             async with ending(corpus.start(nats_server.url, lease_s=1)) as (other,):
                 await works_alone(Jobs(link), other)
@@ -114,6 +116,8 @@ async def test_a_process_that_wakes_up_when_others_have_done_its_work_finds_the_
     async with running(engine, brisk(nats_server.url, **SMALL_STEPS)) as worker:
         async with ending(corpus.start(nats_server.url, lease_s=1)) as (frozen,):
             await some_more(worker, engine, 4, frozen)
+            # From then on it holds no lock of the folder, which would be frozen with it.
+            await until(lambda: any(corpus.sink.glob("part-*.parquet")), "a window is written")
             frozen.send_signal(signal.SIGSTOP)
             engine.release()
             async with ending(corpus.start(nats_server.url, lease_s=1)) as (other,):
