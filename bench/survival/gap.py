@@ -6,6 +6,7 @@ It knows the ways, and what of the histories lies after which loss. What runs is
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -13,7 +14,7 @@ from online.finding import Figure, Finding, Verdict
 
 from survival.callers import stop_all
 from survival.checker import gaps
-from survival.cluster import Cluster, cluster
+from survival.cluster import cluster
 from survival.fleet import Fleet, Size, fleet
 from survival.history import RESULT, History, read
 
@@ -63,19 +64,14 @@ async def measure(model: str, work: Path, say: Callable[[str], None]) -> Finding
 
 def _ways(made: Fleet) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
     """What is lost, how, and how it comes back."""
-    servers: Cluster = made.cluster
-    for node in servers.nodes.values():
-        yield f"{node.name} killed", node.kill, node.start
-        yield f"{node.name} frozen", node.freeze, node.thaw
-        if servers.links is not None:
-            name, links = node.name, servers.links
-            yield f"{name} cut off", lambda name=name, links=links: links.isolate(name), links.mend
+    servers, links = made.cluster, made.cluster.links
+    for name, node in servers.nodes.items():
+        yield f"{name} killed", node.kill, node.start
+        yield f"{name} frozen", node.freeze, node.thaw
+        if links is not None:
+            yield f"{name} cut off", partial(links.isolate, name), links.mend
     for number in range(SIZE.workers):
-        yield (
-            f"worker {number} killed",
-            lambda number=number: made.crew.kill(number),
-            lambda number=number: made.crew.start(number),
-        )
+        yield f"worker {number} killed", partial(made.crew.kill, number), partial(made.crew.start, number)
 
 
 async def _lose(
