@@ -174,9 +174,7 @@ def main() -> None:
     for line in report(machine, cores, found, is_quick=False):
         console.print(line)
     if flags.out is not None:
-        save(
-            flags.out, machine, cores, {"seeds": flags.seeds, "seconds": flags.seconds, "size": asdict(Size())}, [found]
-        )
+        save(flags.out, machine, cores, {"seeds": flags.seeds, "seconds": flags.seconds, "size": asdict(Size())}, found)
     if any(each.fails for each in found):
         _say(f"what the trials wrote is in {work}")
         sys.exit(_FAILED)
