@@ -12,6 +12,7 @@ from headrace_engine import Checkpoint, LazyTensor, RaggedBatch
 
 from survival.ailment import Ailment, Chart
 
+_LOOK_EVERY_S = 0.01  # a file has no event
 _SAID = {"lost": "the device fell off the bus", "fails": "an illegal instruction was encountered"}
 
 
@@ -59,8 +60,7 @@ class AilingEngine:
         Raises:
             RuntimeError: It is ill.
         """
-        if self._chart is not None and (news := self._chart.news()) is not None:
-            self._ailment, self._steps_left = news, news.steps
+        self._look()
         kind = self._ailment.kind
         if not self._steps_left or (_is_probe(batch) and kind not in {"lost", "hangs"}):
             return self._engine.step(batch)
@@ -69,9 +69,22 @@ class AilingEngine:
         if kind in {"lost", "fails"}:
             raise RuntimeError(f"CUDA error: {_SAID[kind]}")
         if kind == "hangs":
-            time.sleep(self._ailment.seconds)  # on the lane's thread, which a device that hangs keeps as well
+            self._hang(self._ailment.seconds)
         rows = self._engine.step(batch)
         return rows if kind != "not a number" else _none(batch, self.checkpoint.dim)
+
+    def _look(self) -> bool:
+        """See what the chart says; whether that is new."""
+        news = None if self._chart is None else self._chart.news()
+        if news is not None:
+            self._ailment, self._steps_left = news, news.steps
+        return news is not None
+
+    def _hang(self, seconds: float) -> None:
+        """On the lane's thread, which a device that hangs keeps, too; it goes on when the chart says something new."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s and not self._look():
+            time.sleep(_LOOK_EVERY_S)
 
     def rest(self) -> None:
         """Nothing waits for an idle moment."""

@@ -16,7 +16,7 @@ Kind: TypeAlias = Literal["well", "fails", "lost", "hangs", "not a number"]
 
 fails: it raises, though the device runs other work: such as a kernel that cannot take this one batch.
 lost: it raises, whatever it runs, a step of one token as well, and for good: as a device that has left its bus.
-hangs: it stands still for a while and then runs.
+hangs: it stands still for a while, or until the file says something new, and then runs.
 not a number: it gives rows of NaN.
 """
 
@@ -29,7 +29,7 @@ class Ailment:
         kind: Of it.
         steps: That have it, from the next one on; then the engine is well, unless it is `lost`. Steps that try out
             whether the device runs at all do not count, and only `lost` and `hangs` befall them.
-        seconds: That each of them hangs.
+        seconds: That each of them hangs, at most.
     """
 
     kind: Kind = "well"
@@ -45,7 +45,7 @@ def inflict(file: Path, ailment: Ailment) -> None:
 
 
 class Chart:
-    """A file of ailments, looked at before each step."""
+    """A file of ailments, looked at now and then."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -76,11 +76,12 @@ async def test_a_step_that_fails_once_is_halved_and_all_are_answered(
     texts = [f"number {number}" for number in range(8)]
     async with running(engine, brisk(nats_server.url)) as worker, await Client.connect(nats_server.url) as client:
         # The first step is of one chunk, and hangs, so that the others are together in the second.
-        inflict(chart, Ailment(kind="hangs", seconds=1))
+        inflict(chart, Ailment(kind="hangs", seconds=60))
         first = asyncio.create_task(client.embed("the first one"))
         await until(lambda: worker.worker.lane.num_in_flight == 1, "the device hangs")
-        inflict(chart, Ailment(kind="fails"))
         calls = [asyncio.create_task(client.embed(text)) for text in texts]
+        await until(lambda: worker.worker.num_queued("online") == len(texts), "all others wait")
+        inflict(chart, Ailment(kind="fails"))
         vectors = await asyncio.gather(first, *calls)
         assert worker.counters.failed_steps == 1
     assert (np.stack(vectors) == oracle.vectors(["the first one", *texts])).all()
