@@ -128,8 +128,11 @@ class Client:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection stands, as far as is known: of several servers one that falls silent is left
-        for another within half a second of a call that waits; a lone one is noticed after half a minute."""
+        """Whether the connection stands, as far as is known.
+
+        Of several servers one that falls silent is left half a second after a call has waited for it in vain; a lone one
+        is noticed after half a minute.
+        """
         return self.state == "connected"
 
     async def wait_connected(self, timeout: float | None = 30) -> None:
