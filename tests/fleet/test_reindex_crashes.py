@@ -145,7 +145,9 @@ async def test_a_sink_without_room_ends_the_job_with_the_reason_and_more_room_le
         await corpus.assert_whole(nats_server.url)
 
 
-async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(tmp_path: Path, shallow: Engine) -> None:
+async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(
+    tmp_path: Path, shallow: Engine
+) -> None:
     corpus, engine = Corpus(tmp_path, 100), WatchedEngine(shallow, held=True)
     with ExitStack() as first_life, ExitStack() as second_life:
         server = first_life.enter_context(local.server(tmp_path / "nats"))
