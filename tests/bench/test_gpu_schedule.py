@@ -25,13 +25,14 @@ def run(
     found: list[Finding] = []
     begun: list[Job] = []
     extent = Extent(backends=backends, stages=frozenset(stages), num_processes=3, sizes=CPU, bulk=QWEN3.small())
+    before = set(psutil.Process().children(recursive=True))  # what other tests share may be among them
     with TemporaryDirectory() as folder:
         log = Path(folder) / "new" / "log"
         with Crew([CHILD], log) as crew:
             Schedule(crew, extent, budget_s, found.append, begun.append).run()
-            assert psutil.Process().children()
+            assert set(psutil.Process().children()) - before
         assert all(f"== {backend}\n" in log.read_text() for backend in backends)
-    assert not psutil.Process().children(recursive=True)
+    assert not set(psutil.Process().children(recursive=True)) - before
     return found, begun
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from ..engine.byte_level import write_tokenizer
+from ..headrace_command import run
 from .harness import brisk, running
 from .small_scorer import MAX_LENGTH, POISON, save_scorer
 
@@ -345,17 +345,6 @@ def fleet_of_one(path: Path) -> Iterator[str]:
     """URL of a nats-server with one worker process that serves the scorer."""
     with local.server() as server, local.worker(str(path), server.url, "--name", NAME, "--dtype", "float32"):
         yield server.url
-
-
-def run(*arguments: str, fleet: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "headrace", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        input=stdin,
-        env={**os.environ, "HEADRACE_NATS": fleet, "NO_COLOR": "1", "COLUMNS": "120"},
-    )
 
 
 @from_elsewhere

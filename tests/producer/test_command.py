@@ -1,7 +1,6 @@
 """The command line as a script meets it: output, exit codes, messages."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,23 +13,13 @@ import pytest
 from headrace import SyncClient, local
 
 from ..engine.scorers import bert, save_scorer
+from ..headrace_command import run
 
 # Under nohup, whose children have it ignored, SIGHUP is to end nothing.
 _HANG_UP = pytest.param(
     signal.SIGHUP, marks=pytest.mark.skipif(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, reason="under nohup")
 )
 ENDING = [signal.SIGINT, signal.SIGTERM, _HANG_UP]
-
-
-def run(*arguments: str, fleet: str = "nats://127.0.0.1:1", stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "headrace", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        input=stdin,
-        env={**os.environ, "HEADRACE_NATS": fleet, "NO_COLOR": "1", "COLUMNS": "120"},
-    )
 
 
 def test_texts_become_json_lines(fleet: str) -> None:

@@ -8,8 +8,8 @@ from headrace import local
 from headrace_contracts import subjects
 
 from ..fleet.broker_view import connected, num_messages
+from ..headrace_command import run
 from .letters import MODEL, die, letter_headers, streams
-from .test_command import run
 
 
 async def kill_some(url: str) -> None:

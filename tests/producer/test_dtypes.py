@@ -15,7 +15,7 @@ from headrace import Client, InputError, local
 from headrace_engine import Engine
 
 from ..fleet.harness import brisk, running
-from .test_command import run
+from ..headrace_command import run
 
 
 @pytest.fixture

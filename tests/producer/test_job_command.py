@@ -17,9 +17,9 @@ from headrace.commands.job import end_of
 from headrace_contracts import subjects, topology
 
 from ..fleet.broker_view import api, num_messages
+from ..headrace_command import run
 from .bulk.broker import connections
 from .bulk.job_records import CARD, job
-from .test_command import run
 
 POINT = Checkpoint(Spans((Span(0, 5, 0, 500),)), Tally(500, 480, 10, 10, 9000, 2))
 

@@ -18,6 +18,7 @@ import pytest
 from headrace import SyncClient
 from headrace.commands.reindex import default_name
 
+from .. import headrace_command
 from ..waiting import until
 
 Ended = subprocess.CompletedProcess[str]
@@ -28,10 +29,7 @@ def environment(fleet: str) -> dict[str, str]:
 
 
 def run(folder: Path, fleet: str, *arguments: str) -> Ended:
-    command = [sys.executable, "-m", "headrace", *arguments]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env=environment(fleet), timeout=60
-    )
+    return headrace_command.run(*arguments, fleet=fleet, here=folder)
 
 
 def write_corpus(path: Path, texts: Sequence[str | None]) -> None:

