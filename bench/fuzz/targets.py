@@ -17,6 +17,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "answers": ("puback", "api", "stats"),
     "records": ("job", "shard", "card"),
     "texts": ("text", "pair"),
+    "tokenizer_files": ("tokenizer",),
     "checkpoints": ("checkpoint",),
     "bodies": ("gateway",),
 }

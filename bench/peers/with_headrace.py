@@ -49,7 +49,7 @@ class InProcess:
 def _tokenizers(engine: Engine) -> Model:
     checkpoint = engine.checkpoint
     spec = describe(checkpoint, WorkerConfig(), compute_dtype=str(engine.dtype), max_payload=_MAX_PAYLOAD)
-    return Model.of(spec, checkpoint.tokenizer_json.decode())
+    return Model.of(spec, checkpoint.tokenizer_json)
 
 
 def _run(engine: Engine, tokenized: Tokenized) -> Rows:

@@ -15,7 +15,7 @@ from headrace_contracts import ModelSpec, PairTemplate
 from tokenizers import Tokenizer
 
 from headrace.errors import InputError
-from headrace.tokens import Tokenized, in_turn, piecewise
+from headrace.tokens import Tokenized, in_turn, piecewise, rust_errors
 
 
 class Join(Protocol):
@@ -48,12 +48,17 @@ class PairTokenizer:
 
         Raises:
             InputError: the query leaves no room for a document.
+            HeadraceError: the tokenizer cannot do it.
         """
         num_characters = len(prompt + query) * (len(documents) + 1) + sum(map(len, documents))
         return await in_turn(lambda: self.tokenize(query, documents, prompt), num_characters)
 
     def tokenize(self, query: str, documents: Sequence[str], prompt: str = "") -> Tokenized:
         """Tokenise here and now; raises as a call does."""
+        with rust_errors("the model's tokenizer fails"):
+            return self._tokenize(query, documents, prompt)
+
+    def _tokenize(self, query: str, documents: Sequence[str], prompt: str) -> Tokenized:
         name, max_length = self._spec.name, self._spec.max_length
         num_taken = self._join.num_taken(prompt, query)
         if num_taken >= max_length:

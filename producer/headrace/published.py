@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError
 from headrace.pairs import PairTokenizer
 from headrace.reach import failure
 from headrace.stored_object import read_object
-from headrace.tokens import TextTokenizer
+from headrace.tokens import TextTokenizer, rust_errors
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,16 @@ class Model:
     pairs: PairTokenizer
 
     @classmethod
-    def of(cls, spec: ModelSpec, tokenizer_json: str) -> "Model":
-        """Make its tokenizers; raises what the Rust tokenizer raises."""
-        texts = TextTokenizer(Tokenizer.from_str(tokenizer_json), spec.max_length, include_prompt=spec.include_prompt)
-        return cls(spec, texts, PairTokenizer(texts.rust, spec))
+    def of(cls, spec: ModelSpec, tokenizer_json: bytes) -> "Model":
+        """Make its tokenizers.
+
+        Raises:
+            HeadraceError: they cannot be made of this file.
+        """
+        with rust_errors(f"the published tokenizer of {spec.name!r} cannot be used"):
+            rust = Tokenizer.from_str(tokenizer_json.decode())
+            texts = TextTokenizer(rust, spec.max_length, include_prompt=spec.include_prompt)
+            return cls(spec, texts, PairTokenizer(texts.rust, spec))
 
 
 class Published:
@@ -108,7 +114,4 @@ class Published:
             raise failure(f"could not read model {name!r} from the fleet", error) from error
         if hashlib.sha256(tokenizer).hexdigest() != spec.tokenizer:
             raise HeadraceError(f"the published tokenizer of {name!r} is not the one that its ModelSpec names")
-        try:
-            return Model.of(spec, tokenizer.decode())
-        except Exception as error:  # the Rust tokenizer raises nothing narrower
-            raise HeadraceError(f"the published tokenizer of {name!r} cannot be used: {error}") from error
+        return Model.of(spec, tokenizer)

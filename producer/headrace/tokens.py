@@ -7,6 +7,7 @@ is joined: pairs.py does.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -15,7 +16,7 @@ from headrace_contracts import SegmentIds, TokenIds
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from headrace.errors import InputError
+from headrace.errors import HeadraceError, InputError
 
 # Below this many characters a hop to a thread costs more than the work.
 _INLINE_CHARACTERS = 4096
@@ -101,13 +102,18 @@ class TextTokenizer:
         return await in_turn(lambda: self.tokenize(texts, prompt), num_characters)
 
     def tokenize(self, texts: Sequence[str], prompt: str = "") -> Tokenized:
-        """Tokenise here and now."""
-        prompted = [prompt + text for text in texts]
-        encodings = piecewise(self.rust.encode_batch_fast, prompted, map(len, prompted))
-        tokenized = Tokenized.of(encodings, self._max_length)
-        if self._include_prompt or not prompt:
-            return tokenized
-        return replace(tokenized, skip=self._num_prompt_tokens(prompt))
+        """Tokenise here and now.
+
+        Raises:
+            HeadraceError: the tokenizer cannot.
+        """
+        with rust_errors("the model's tokenizer fails"):
+            prompted = [prompt + text for text in texts]
+            encodings = piecewise(self.rust.encode_batch_fast, prompted, map(len, prompted))
+            tokenized = Tokenized.of(encodings, self._max_length)
+            if self._include_prompt or not prompt:
+                return tokenized
+            return replace(tokenized, skip=self._num_prompt_tokens(prompt))
 
     def _num_prompt_tokens(self, prompt: str) -> int:
         """Count a prompt as sentence-transformers does: alone, with special tokens, but without one at the end.
@@ -117,6 +123,24 @@ class TextTokenizer:
         (ids,) = Tokenized.of([self.rust.encode(prompt)], self._max_length).sequences
         ends_special = len(ids) > 0 and int(ids[-1]) in self._special_ids
         return len(ids) - ends_special
+
+
+@contextmanager
+def rust_errors(what: str) -> Iterator[None]:
+    """Have what the Rust tokenizer raises be an error of this package: nothing of it has a class of its own.
+
+    Raises:
+        HeadraceError: in place of any Exception, and of a panic of Rust, which is none.
+    """
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except BaseException as error:
+        # PanicException cannot be imported: each extension in Rust makes its own.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise HeadraceError(f"{what}: {error}") from error
 
 
 async def in_turn(tokenize: Callable[[], Tokenized], num_characters: int) -> Tokenized:

@@ -154,7 +154,7 @@ def test_a_corpus_is_minimised_to_what_reaches_more(tmp_path: Path, monkeypatch:
 
 
 def test_groups_and_names_choose_targets_and_others_are_refused() -> None:
-    assert [target.name for target in chosen(["chunk", "text"])] == ["chunk", "text", "pair"]
+    assert [target.name for target in chosen(["chunk", "text"])] == ["chunk", "text", "pair", "tokenizer"]
     with pytest.raises(ValueError, match="'chonk' is none of decode, text"):
         chosen(["chonk"])
 

@@ -1,12 +1,14 @@
 """Texts are cut as the Rust tokenizer itself would cut them."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from headrace.errors import InputError
+from headrace.errors import HeadraceError, InputError
+from headrace.published import Model
 from headrace.tokens import TextTokenizer
 from headrace_engine import Engine
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from tokenizers import Tokenizer
 
 from ..engine.byte_level import END, write_tokenizer
 from ..engine.prompted import MAX_LENGTH, PROMPTS, save_prompted, sentence_transformer
+from .specs import scorer
 
 texts = st.text(max_size=80) | st.lists(st.sampled_from(["wheel", "water", "unturnable", "…", "\n"])).map(" ".join)
 
@@ -46,6 +49,25 @@ def test_ids_and_lengths_are_those_of_the_tokenizer(tokenizer_json: str, max_len
         assert tokenized.segment_ids is None
 
     agree()
+
+
+def without_special_tokens(tokenizer_json: str) -> bytes:
+    """A file whose post-processor names tokens that it does not have."""
+    found = json.loads(tokenizer_json)
+    found["post_processor"]["special_tokens"] = {}
+    return json.dumps(found).encode()
+
+
+def test_what_a_published_tokenizer_cannot_do_is_an_error_of_ours_be_it_a_panic_of_rust(tokenizer_json: str) -> None:
+    spec = scorer(name="m")
+    for broken in (b"", b"\xff", b"{}", b"[" * 9999):
+        with pytest.raises(HeadraceError, match="the published tokenizer of 'm' cannot be used"):
+            Model.of(spec, broken)
+    panicking = Model.of(spec, without_special_tokens(tokenizer_json))
+    with pytest.raises(HeadraceError, match="the model's tokenizer fails: no entry found for key"):
+        panicking.texts.tokenize(["text"])
+    with pytest.raises(HeadraceError, match="the model's tokenizer fails"):
+        panicking.pairs.tokenize("query", ["text"])
 
 
 @pytest.mark.parametrize("max_length", [0, 1])

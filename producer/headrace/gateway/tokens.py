@@ -14,7 +14,7 @@ from tokenizers import Encoding, Tokenizer
 from headrace.errors import InputError
 from headrace.gateway.limits import Limits
 from headrace.gateway.pieces import Pieces
-from headrace.tokens import piecewise
+from headrace.tokens import piecewise, rust_errors
 
 # Tokens of a piece of JSON: encoding one holds Python's lock, for a fraction of a millisecond.
 _SLICE = 2000
@@ -45,11 +45,17 @@ async def tokens_of(texts: Sequence[str], tokenizer: Tokenizer, limits: Limits, 
 
     Raises:
         InputError: there are more tokens than a request may have.
+        HeadraceError: the tokenizer cannot do it.
     """
     return await asyncio.to_thread(_tokens, texts, tokenizer, limits.max_tokens, special)
 
 
 def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special: bool) -> Pieces:
+    with rust_errors("the model's tokenizer fails"):
+        return _merged(_lists(texts, tokenizer, max_tokens, special))
+
+
+def _lists(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special: bool) -> list[bytes]:
     encode = partial(tokenizer.encode_batch, add_special_tokens=special)
     lists: list[bytes] = []
     total = 0
@@ -58,7 +64,7 @@ def _tokens(texts: Sequence[str], tokenizer: Tokenizer, max_tokens: int, special
         if total > max_tokens:
             raise InputError(f"inputs come to {total} or more tokens: at most {max_tokens} a request, so split them")
         lists += (b",[" if lists else b"[[", *_json(text, encoding, tokenizer), b"]")
-    return _merged([*lists, b"]" if lists else b"[]"])
+    return [*lists, b"]" if lists else b"[]"]
 
 
 def _json(text: str, encoding: Encoding, tokenizer: Tokenizer) -> Iterator[bytes]:

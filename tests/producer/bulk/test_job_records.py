@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from headrace.bulk.card import Card
 from headrace.bulk.cut import Cut, Span, Spans
 from headrace.bulk.jobs.record import Checkpoint, JobRecord, Owner, ShardRecord, State, Tally
-from headrace.errors import JobConflict
+from headrace.errors import JobConflict, SinkError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,26 @@ def test_a_job_that_is_written_is_read_as_it_was(record: JobRecord) -> None:
 @given(_SHARDS)
 def test_a_shard_that_is_written_is_read_as_it_was(record: ShardRecord) -> None:
     assert ShardRecord.from_json(record.to_json()) == record
+
+
+@pytest.mark.parametrize("depth", [900, 940, 960, 970, 975, 980, 985, 990, 5000])
+def test_a_record_that_is_as_deep_as_can_just_be_read_is_none(depth: int) -> None:
+    """To show it takes more of the stack than to read it."""
+    deep = b'{"v": 1, "name": ' + b"[" * depth + b"]" * depth + b', "shard": ' + b"[" * depth + b"]" * depth + b"}"
+    for read in (JobRecord.from_json, ShardRecord.from_json):
+        with pytest.raises(JobConflict, match="cannot be read"):
+            read(deep)
+    with pytest.raises(SinkError, match="cannot be read"):
+        Card.from_json(deep)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("dim", "8"), ("dim", True), ("normalize", 1), ("model", None), ("dtype", 4)]
+)
+def test_a_card_of_other_types_is_none(field: str, value: object) -> None:
+    written = json.loads(CARD.to_json()) | {field: value}
+    with pytest.raises(SinkError, match=f"{field} is of type {type(value).__name__}"):
+        Card.from_json(json.dumps(written))
 
 
 def _changed(written: bytes, path: str, value: object) -> bytes:
