@@ -83,8 +83,10 @@ class Breaking:
     def _kept(self, fault: Fault, broken: Breakage) -> Iterator[None]:
         began_s, what = monotonic(), "+".join(sorted(broken.of))
         self._say(f"{fault.kind}: {what} for {fault.lasts_s:.1f} s")
-        yield
-        self.done.append(Done(fault.kind, what, began_s, monotonic()))
+        try:
+            yield
+        finally:
+            self.done.append(Done(fault.kind, what, began_s, monotonic()))
 
 
 async def _broken(broken: Breakage, seconds: float) -> None:

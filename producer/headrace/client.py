@@ -130,8 +130,8 @@ class Client:
     def is_connected(self) -> bool:
         """Whether the connection stands, as far as is known.
 
-        Of several servers one that falls silent is left half a second after a call has waited for it in vain; a lone one
-        is noticed after half a minute.
+        Of several servers one that falls silent is left half a second after a call has waited for it in vain; a lone
+        one is noticed after half a minute.
         """
         return self.state == "connected"
 

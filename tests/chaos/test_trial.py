@@ -1,0 +1,96 @@
+"""Trials: whole fleets under composed faults, in short; `python bench/survival_run.py` has them at length."""
+
+import asyncio
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from survival import faults, seeds, trial
+from survival.breakage import breakage
+from survival.breaking import Breaking
+from survival.cluster import cluster
+from survival.fleet import Size, fleet
+from survival.gap import Loss, finding, within
+from survival.history import RESULT, Asked, Ended, History
+
+from ..waiting import until
+from .served import MODEL
+
+SIZE = Size(rows=6000, rows_per_s=600)
+SECONDS = 15
+
+
+def test_a_plan_is_the_same_for_a_seed_and_a_longer_one_begins_with_it() -> None:
+    short, long = faults.plan(7, 20), faults.plan(7, 60)
+    assert short == faults.plan(7, 20) == long[: len(short)]
+    assert faults.plan(8, 20) != short
+    assert all(earlier.at_s < later.at_s < 60 for earlier, later in pairwise(long))
+
+
+def test_many_plans_have_all_kinds() -> None:
+    kinds = Counter(fault.kind for seed in range(30) for fault in faults.plan(seed, 60))
+    assert kinds.keys() == set(faults.KINDS)
+
+
+async def test_each_kind_of_fault_is_known_to_whoever_does_it(tmp_path: Path) -> None:
+    size = Size(rows=10)
+    with (
+        cluster(tmp_path / "nodes", extra_places=size.places, disk_mb=64, say=lambda _: None) as servers,
+        fleet(servers, MODEL, size, 0, tmp_path) as made,
+    ):
+        for kind in faults.KINDS:
+            if servers.links is None and kind.startswith(("link", "route")):
+                with pytest.raises(ValueError, match="no links"):
+                    breakage(faults.Fault(kind, 0, 1, 4), made)
+            else:
+                assert breakage(faults.Fault(kind, 0, 1, 4), made).of
+
+
+async def test_what_is_broken_is_mended_though_the_trial_is_given_up(tmp_path: Path) -> None:
+    size = Size(rows=10)
+    said: list[str] = []
+    with (
+        cluster(tmp_path / "nodes", size=1, extra_places=size.places, say=lambda _: None) as servers,
+        fleet(servers, MODEL, size, 0, tmp_path) as made,
+    ):
+        await servers.ready()
+        breaking = Breaking(made, said.append)
+        running = asyncio.create_task(breaking.run([faults.Fault("node killed", 0, 0.5, 0)]))
+        await until(lambda: said != [], "it has begun")
+        running.cancel()
+        await asyncio.wait([running])
+        assert [done.kind for done in breaking.done] == ["node killed"]
+        await servers.ready()
+        assert servers.nodes["left"].is_running
+
+
+def asked(call: str, at_s: float) -> Asked:
+    return Asked(call=call, at_s=at_s, texts=(0,), timeout_s=5)
+
+
+def test_a_gap_is_that_of_the_loss_and_a_call_that_fails_early_is_told() -> None:
+    history = History(
+        caller="c",
+        asked=[asked(f"c-{n}", float(n)) for n in range(10)],
+        ended=[
+            *(Ended(call=f"c-{n}", at_s=n + 0.1, end=RESULT) for n in (0, 1, 2, 6, 7, 8)),
+            Ended(call="c-3", at_s=3.2, end="ModelNotFound", text="none"),
+        ],
+    )
+    loss = Loss("left killed", 2.0, 8.0)
+    (there,) = within([history], loss)
+    assert [each.call for each in there.asked] == [f"c-{n}" for n in range(2, 9)]
+    found = finding([loss], [history])
+    gap, of_one, early = found.verdicts
+    assert gap.found == of_one.found == pytest.approx(4.0)
+    assert (early.found, found.notes) == (1, ["c-3: ModelNotFound: none"])
+
+
+@pytest.mark.timeout(400)  # a trial waits for its job, on cores that others use, too
+@pytest.mark.parametrize("seed", seeds.FAILED)
+async def test_a_seed_that_has_failed_holds(tmp_path: Path, seed: int) -> None:
+    found = await trial.run(seed, model=MODEL, seconds=SECONDS, size=SIZE, work=tmp_path, say=lambda _: None)
+    assert found.violations == ()
+    assert found.calls[RESULT] > 0
+    assert found.faults.total() == len(faults.plan(seed, SECONDS))
