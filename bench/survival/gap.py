@@ -88,24 +88,11 @@ async def _lose(
     return Loss(what, began_s, ended_s)
 
 
-def within(histories: Sequence[History], loss: Loss) -> list[History]:
-    """What was asked and ended while it was lost."""
-    return [
-        History(
-            caller=each.caller,
-            asked=[asked for asked in each.asked if loss.began_s <= asked.at_s <= loss.ended_s],
-            ended=[ended for ended in each.ended if loss.began_s <= ended.at_s <= loss.ended_s],
-        )
-        for each in histories
-    ]
-
-
 def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
     """What it comes to."""
     figures, worst = [], {"of all callers": 0.0, "of one caller": 0.0}
     for loss in losses:
-        there = within(histories, loss)
-        all_, one = _longest(there), max(_longest([each]) for each in there)
+        all_, one = _longest(histories, loss), max(_longest([each], loss) for each in histories)
         figures += [
             Figure(what=f"{loss.what}: gap of all callers", value=all_, unit="s"),
             Figure(what=f"{loss.what}: gap of the caller that it hit most", value=one, unit="s"),
@@ -143,5 +130,7 @@ def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
     )
 
 
-def _longest(histories: Sequence[History]) -> float:
-    return found[0].seconds if (found := gaps(histories)) else 0.0
+def _longest(histories: Sequence[History], loss: Loss) -> float:
+    """Seconds of the longest gap that a loss has a part in."""
+    found = [gap.seconds for gap in gaps(histories) if gap.began_s < loss.ended_s and gap.ended_s > loss.began_s]
+    return max(found, default=0.0)
