@@ -3,6 +3,7 @@
 import asyncio
 import random
 import resource
+import shutil
 import signal
 import subprocess
 from contextlib import ExitStack
@@ -161,6 +162,26 @@ async def test_a_process_that_is_told_to_end_ends_even_while_the_broker_is_away(
             assert said.endswith("job job stopped here; the same command goes on with it\n")
             second_life.enter_context(local.server(tmp_path / "nats", port=server.port))
             engine.release()
+            async with ending(corpus.start(server.url)) as (again,):
+                assert (await ended(again))[0] == SOME_FAILED
+            await corpus.assert_whole(server.url)
+
+
+async def test_the_same_command_goes_on_when_nats_server_has_lost_all_that_it_stored(
+    tmp_path: Path, shallow: Engine
+) -> None:
+    corpus, engine, store = Corpus(tmp_path, 100), WatchedEngine(shallow, held=True), tmp_path / "nats"
+    with ExitStack() as first_life, ExitStack() as second_life:
+        server = first_life.enter_context(local.server(store))
+        async with running(engine, brisk(server.url, **SMALL_STEPS)) as worker:
+            async with ending(corpus.start(server.url)) as (process,):
+                await some_more(worker, engine, 2, process)
+                await asyncio.to_thread(first_life.close)
+                shutil.rmtree(store)
+                second_life.enter_context(local.server(store, port=server.port))
+                engine.release()
+                code, said = await ended(process)
+            assert code == 1, said
             async with ending(corpus.start(server.url)) as (again,):
                 assert (await ended(again))[0] == SOME_FAILED
             await corpus.assert_whole(server.url)
