@@ -22,8 +22,10 @@ STREAM = subjects.online_stream(NAME, 0, 0)
         (ONLINE, b"x"),
         (ONLINE, b"NATS/1.0"),
         (ONLINE, b"NATS/1.0 \xff\xff\xff\r\n\r\n"),
-        # Behind a status nats-py takes all headers for its description; published anew, the second would be an order.
+        # Behind a status nats-py takes all headers for its description, and it reads more names than it writes.
         (ONLINE, b"NATS/1.0 503\r\nA: b\r\nNats-Expected-Stream: %b\r\n\r\n" % STREAM.encode()),
+        (ONLINE, b"NATS/1.0\r\na(b: c\r\nHr-Tokens: 1\r\n\r\n"),
+        (b"hr.batch.%b.job" % NAME.encode(), b"NATS/1.0\r\na/b: c\r\nHr-Tokens: 1\r\n\r\n"),
         (ONLINE, b"NATS/1.0\r\nHr-Reply: hr.inbox.a.b\r\nHr-Tokens: 1\r\ntraceparent: a\x00b\r\n\r\n"),
     ],
 )
