@@ -109,7 +109,7 @@ class Envelope:
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that a message keeps when it is published anew: those that tell the broker nothing and can be written.
+    """The headers that a message keeps when it is published anew: those that can be, and tell the broker nothing.
 
     One of an atomic batch, say, would be refused as a part of a batch that has long been committed. And more is read
     than is written: names of any letters, and values with line breaks, which could begin headers of any name.
