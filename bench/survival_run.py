@@ -147,6 +147,7 @@ def finding(trials: Sequence[Trial]) -> Finding:
             Figure(
                 what="chunks whose replies were seen on their way", value=sum(t.judged for t in trials), unit="chunks"
             ),
+            Figure(what="messages that were acked and kept by the broker", value=sum(t.kept for t in trials)),
             Figure(what="messages in ledgers", value=sum(t.messages for t in trials), unit="messages"),
             Figure(what="rows in sinks", value=sum(t.rows for t in trials), unit="rows"),
             Figure(what="longest time without an answer", value=max(t.gap_s for t in trials), unit="s"),

@@ -3,6 +3,8 @@
 It knows that one message must never keep the next one from being heard. It does not know bodies.
 """
 
+import re
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -32,6 +34,8 @@ _BLOCKS = (
     b"x",
     b"",
 )
+# As nats-py has it.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 SUBJECTS = (b"hr.online.minilm.0.0", b"hr.batch.minilm.nightly.7", b"hr.fleet.minilm", b"hr.dead.minilm.online")
 
 
@@ -108,3 +112,14 @@ def _check_what_is_told(found: dict[str, str]) -> None:
             subjects.token(named, name)
     if any(name.startswith("Nats-") for name in headers.passed_on(found)):
         raise Wrong("an order to the broker is passed on")
+
+
+def check_writable(found: Mapping[str, str]) -> None:
+    """See that headers can be published anew, as themselves.
+
+    Raises:
+        Wrong: nats-py would refuse one, or one would begin another.
+    """
+    for name, value in found.items():
+        if not _NAME.fullmatch(name) or "\n" in value or "\r" in value:
+            raise Wrong(f"header {name!r}: {value!r} cannot be published anew")

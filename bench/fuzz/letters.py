@@ -11,7 +11,7 @@ from headrace.letter import Letter
 from headrace_contracts import InvalidName
 
 from fuzz import packing
-from fuzz.frames import parts
+from fuzz.frames import check_writable, parts
 from fuzz.framing import received
 from fuzz.messages import check_text, refit_chunk
 from fuzz.mutation import Mutate, mutated_headers, mutated_msgpack, mutated_parts
@@ -63,8 +63,7 @@ def run(data: bytes) -> Verdict:
     again = letter.again(_NOW_MS)
     if [name for name in again if name.startswith("Nats-")] != ["Nats-Msg-Id"]:
         raise Wrong(f"it would be published anew with {again}")
-    if any("\n" in value or "\r" in value for value in again.values()):
-        raise Wrong(f"it would be published anew with a header more: {again}")
+    check_writable(again)
     try:
         subject = letter.subject
     except InvalidName:  # whoever replays it says so

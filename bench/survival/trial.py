@@ -17,7 +17,6 @@ from bulk.reindex import NotDone
 from bulk.verify import verify
 from headrace import HeadraceError
 from nats.errors import Error as NatsError
-from online.left import left
 
 from survival import faults
 from survival.breaking import Breaking, Done
@@ -29,6 +28,7 @@ from survival.errand import errand
 from survival.fleet import Fleet, Size, fleet
 from survival.history import History, read
 from survival.ledger import Ledger
+from survival.queues import Left, left
 from survival.stranger import Plan as StrangerPlan
 from survival.wiretap import Wiretap, tapped
 
@@ -52,6 +52,7 @@ class Trial:
         violations: What did not hold, each in a sentence.
         faults: That were done, by kind.
         calls: That ended, by how.
+        kept: Messages that the broker keeps in queues, though they are acked.
         judged: Chunks of which the wiretap heard both the chunk and a reply.
         rows: In the sink.
         messages: That workers settled, and of which they left a ledger.
@@ -65,6 +66,7 @@ class Trial:
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
+    kept: int = 0
     judged: int = 0
     rows: int = 0
     messages: int = 0
@@ -120,6 +122,7 @@ class _Trial:
         self._breaking = Breaking(made, say)
         self._violations: list[str] = []
         self._job_s = 0.0
+        self._kept = 0
 
     async def run(self, plan: Sequence[faults.Fault]) -> Trial:
         made = self._fleet
@@ -176,19 +179,17 @@ class _Trial:
 
     async def _no_work_left(self) -> None:
         """What callers gave up, and copies that nobody needed, are dropped when their time is over."""
-        num = -1
+        found: Left | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEFT_S):
-                while num := await self._num_left():  # noqa: ASYNC110 - the broker tells nobody when a queue is empty
-                    await asyncio.sleep(0.5)
-        if num:
-            self._violations.append(f"{num} messages are left in queues that nobody fills any more")
-
-    async def _num_left(self) -> int:
-        try:
-            return await left(self._fleet.cluster.url, "online", "batch")
-        except (NatsError, HeadraceError):
-            return -1  # a leader is being chosen
+                while found is None or found.to_come:
+                    await asyncio.sleep(0.5)  # the broker tells nobody when a queue is empty
+                    with suppress(NatsError, HeadraceError):  # a leader is being chosen
+                        found = await left(self._fleet.cluster.url, self._fleet.model)
+        if found is None or found.to_come:
+            self._violations.append(f"queues that nobody fills any more are not empty: {found}")
+        else:
+            self._kept = found.kept
 
     def _judge(self, tap: Wiretap, verified: int) -> Trial:
         made, done = self._fleet, self._breaking.done
@@ -215,6 +216,7 @@ class _Trial:
             violations=tuple(self._violations),
             faults=Counter(each.kind for each in done),
             calls=Counter(end.end for history in histories for end in history.ended),
+            kept=self._kept,
             judged=tap.num_judged,
             rows=checked.rows,
             messages=sum(ledger.settled for ledger in ledgers),

@@ -27,9 +27,9 @@ DELIVERIES = "Hr-Deliveries"
 
 # What begins so tells the broker what to do with the message.
 _BROKERS = "Nats-"
-# A token of HTTP (RFC 9110, section 5.6.2).
-_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAX_UINT = 2**63 - 1
+# What may be written as the name of a header (RFC 9110, section 5.6.2).
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MAX_TEXT = 128
 
 
@@ -109,16 +109,15 @@ class Envelope:
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that a message keeps when it is published anew: those that tell the broker nothing.
+    """The headers that a message keeps when it is published anew: those that can be, and tell the broker nothing.
 
-    One of an atomic batch, say, would be refused as a part of a batch that has long been committed. Nor is a name kept
-    that clients do not publish, though a server takes it of whoever does without one; nor a value with a line break, as
-    nats-py makes of a status line with headers behind it, which would begin others, of any name.
+    One of an atomic batch, say, would be refused as a part of a batch that has long been committed. And more is read
+    than is written: names of any letters, and values with line breaks, which could begin headers of any name.
     """
     return {
-        name: value
+        str(name): value
         for name, value in headers.items()
-        if _HEADER.fullmatch(name) and not name.startswith(_BROKERS) and "\n" not in value and "\r" not in value
+        if not name.startswith(_BROKERS) and _NAME.fullmatch(name) and "\n" not in value and "\r" not in value
     }
 
 
