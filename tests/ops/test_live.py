@@ -22,7 +22,7 @@ _SILENT = {
     "headrace_broker_storage_limit_bytes": "an account without limits has none",
 }
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]  # the whole drill, on cores that others use, too
+pytestmark = pytest.mark.timeout(300)  # the whole drill, on cores that others use, too
 
 
 @pytest.fixture(scope="module")
