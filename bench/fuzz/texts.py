@@ -24,8 +24,9 @@ from fuzz.target import Target, Verdict, Wrong
 
 _TIMEOUT_S = 20.0
 _MOST_TOKENS = 300_000
-# Of all texts of an input together, so that a second is enough for each.
-_MOST_CHARACTERS = 1 << 20
+# Of all texts of an input together. More would find what is known: normalisation makes 18 letters of U+FDFA, so that of
+# 800,000 a Unigram tokenizer makes 4.8 million tokens, in 5 s and 1.5 GB, before anybody can count them.
+_MOST_CHARACTERS = 1 << 18
 _SURROGATES = "\ud800 \udc00 a\ud83d \ude00b \udfff"
 
 HOSTILE: tuple[str, ...] = (

@@ -5,18 +5,19 @@ from pathlib import Path
 from random import Random
 
 import fuzz_run
+import numpy as np
 import pytest
 from fuzz import campaign, corpus, directory, guided, kinds, trees
 from fuzz.echo import EchoClient
 from fuzz.minimise import lines, minimise
 from fuzz.packing import packed, unpacked
-from fuzz.plain import Run, fuzz
+from fuzz.plain import Run, fuzz, watched
 from fuzz.target import GROUPS, Target, Verdict, Wrong
 from fuzz.targets import chosen, targets
 from headrace.pairs import PairTokenizer
 from headrace.published import Model
 from headrace.tokens import TextTokenizer
-from headrace_contracts import ErrorCode
+from headrace_contracts import Chunk, ErrorCode, encode_chunk
 
 TARGETS = targets()
 # Inputs of each target: all of them together take less than a minute of two busy cores.
@@ -92,6 +93,21 @@ def test_reading_that_takes_far_more_memory_than_its_input_is_a_failure(tmp_path
     (failure,) = fuzz(greedy, 1, 1, tmp_path).failures
     assert failure.kind == Wrong.__name__
     assert "bytes of memory" in failure.text
+
+
+@pytest.mark.parametrize("num_sequences", [1, 200_000])
+def test_reading_a_large_chunk_takes_memory_in_proportion_to_it(num_sequences: int) -> None:
+    chunk = Chunk(
+        id="c",
+        task="embed",
+        model="m",
+        fingerprint="0123abcd",
+        lengths=np.full(num_sequences, 200_000 // num_sequences, np.uint32),
+        token_ids=np.arange(200_000, dtype=np.uint32),
+    )
+    run = Run(target="chunk")
+    assert watched(TARGETS["chunk"], encode_chunk(chunk), run) is Verdict.TAKEN
+    assert run.heap_bytes_each is not None
 
 
 async def test_a_text_of_which_nothing_is_left_has_an_error_of_its_own_and_the_others_have_vectors() -> None:
