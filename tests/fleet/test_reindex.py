@@ -303,6 +303,8 @@ async def test_a_paused_job_reads_no_more_until_it_is_resumed(
         await until(lambda: progress.rows_done > 0, "it is under way")
         await jobs.set_state("job", "paused")
         await until(lambda: progress.stage == "paused" and progress.windows_in_flight == 0, "it stands still")
+        await asyncio.sleep(0.1)  # a window that was being read in that moment is read to its end
+        await until(lambda: progress.windows_in_flight == 0, "that is done, too")
         read = progress.rows_read
         assert read < 400
         await asyncio.sleep(0.1)  # there is no event for what does not happen
