@@ -6,7 +6,7 @@ It knows what is done. When and how long is faults.py's, and what goes on beside
 import asyncio
 import random
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,8 @@ Doing: TypeAlias = Callable[[], Awaitable[object]]
 
 _LOSS_PERCENT, _SLOW_KBIT = 8, 400
 _SPOILT_STEPS = 3
+# More than any call has.
+_JUMP_S = 45.0
 _ALL_NODES = "nodes"
 _AGAIN_S = 0.2
 _READY_S = 60.0
@@ -46,20 +48,14 @@ class Breakage:
 
 
 def breakage(fault: Fault, fleet: Fleet) -> Breakage:
-    """How a fault is done to a fleet."""
-    match fault.kind.split():
-        case ["node" | "all", *_]:
-            return _of_node(fault, fleet)
-        case ["link" | "route", *_]:
-            return _of_links(fault, fleet)
-        case ["worker", *_]:
-            return _of_worker(fault, fleet)
-        case ["device", *_]:
-            return _of_device(fault, fleet)
-        case ["producer" | "caller", *_]:
-            return _of_client(fault, fleet)
-        case _:
-            return Breakage(frozenset({"sink"}), _calling(fleet.sink.fill), _calling(fleet.sink.free))
+    """How a fault is done to a fleet.
+
+    Raises:
+        ValueError: This fleet has nothing that such a fault could be done to.
+    """
+    whose, what, *_ = fault.kind.split()
+    of = _of_clock if what == "clock" else _OF[whose]
+    return of(fault, fleet)
 
 
 async def bring_back(crew: Crew, number: int) -> None:
@@ -144,12 +140,24 @@ def _of_worker(fault: Fault, fleet: Fleet) -> Breakage:
             )
 
 
+def _of_clock(fault: Fault, fleet: Fleet) -> Breakage:
+    whose = fault.kind.partition(" ")[0]
+    names = [name for name in fleet.clocks if name.startswith(whose)]
+    if not names:
+        raise ValueError(f"there are no clocks to set: leave {fault.kind!r} out of the plan")
+    name = names[fault.which % len(names)]
+    clock = fleet.clocks[name]
+    ahead_s = _JUMP_S if fault.which % 2 else -_JUMP_S
+    return Breakage(frozenset({f"{name} clock"}), _calling(lambda: clock.set(ahead_s)), _calling(lambda: clock.set(0)))
+
+
 def _of_device(fault: Fault, fleet: Fleet) -> Breakage:
     number = fault.which % len(fleet.ailments)
     kinds = {
         "device lost": Ailment(kind="lost", steps=_SPOILT_STEPS),
         "device hangs": Ailment(kind="hangs", seconds=fault.lasts_s),
         "device gives NaN": Ailment(kind="not a number", steps=_SPOILT_STEPS),
+        "device fails once": Ailment(kind="fails", steps=1),
     }
     file = fleet.ailments[number]
     return Breakage(
@@ -180,6 +188,23 @@ def _of_client(fault: Fault, fleet: Fleet) -> Breakage:
             producer.signal(signal.SIGCONT)
 
     return Breakage(of, _calling(lambda: producer.signal(signal.SIGSTOP)), _calling(go_on))
+
+
+def _of_sink(fault: Fault, fleet: Fleet) -> Breakage:  # noqa: ARG001 - there is one way
+    return Breakage(frozenset({"sink"}), _calling(fleet.sink.fill), _calling(fleet.sink.free))
+
+
+_OF: Mapping[str, Callable[[Fault, Fleet], Breakage]] = {
+    "node": _of_node,
+    "all": _of_node,
+    "link": _of_links,
+    "route": _of_links,
+    "worker": _of_worker,
+    "device": _of_device,
+    "producer": _of_client,
+    "caller": _of_client,
+    "sink": _of_sink,
+}
 
 
 def _calling(*functions: Callable[[], object]) -> Doing:

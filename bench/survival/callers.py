@@ -5,7 +5,7 @@ It knows their processes. What they ask is caller.py's, what their histories pro
 
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +36,15 @@ class Caller:
         place: Where they run.
     """
 
-    def __init__(self, place: Place, plan: Callable[[int], Plan], log: Path) -> None:
-        """Take where it is, what each of its lives asks, and where goes what it says."""
+    def __init__(
+        self, place: Place, plan: Callable[[int], Plan], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Take where it is, what each of its lives asks, where goes what it says, and variables of its own."""
         self.lives: list[Life] = []
         self.place = place
         self._plan = plan
         self._log = log
+        self._environment = environment
         self._stack = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,7 +54,7 @@ class Caller:
             plan = self._plan(len(self.lives))
             self.lives.append(Life(Path(plan.history)))
             log = self._stack.enter_context(self._log.open("ab"))
-            asking = errand("survival.caller", plan, log=log, prefix=self.place.prefix)
+            asking = errand("survival.caller", plan, log=log, environment=self._environment, prefix=self.place.prefix)
             self._process = self._stack.enter_context(asking)
 
     def kill(self) -> None:

@@ -4,7 +4,7 @@ Pure. It does not know how anything is broken or mended: breaking.py has it done
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -35,6 +35,9 @@ Kind: TypeAlias = Literal[
     "caller killed",
     "caller frozen",
     "sink disk full",
+    "worker clock jumps",
+    "caller clock jumps",
+    "device fails once",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -51,6 +54,8 @@ _WEIGHTS: Mapping[Kind, float] = {
     "node store lost": 0.5,
 }
 _GAP_S = 1.8
+# These came later. They are drawn apart, so that what a seed does besides is what it did when it was first tried.
+_LATER: Mapping[Kind, float] = {"worker clock jumps": 15, "caller clock jumps": 30, "device fails once": 15}
 _SHORTEST_S, _LONGEST_S = 0.1, 4.0
 # One in so many lasts until servers have chosen other leaders and given unanswered work to others.
 _LONG_ONE_IN, _LONG_S = 5, 12.0
@@ -81,13 +86,21 @@ def plan(seed: int, seconds: float, kinds: tuple[Kind, ...] = KINDS) -> list[Fau
         seconds: Within which all of them begin.
         kinds: Those that can be done here; others are left out, which makes it another plan.
     """
-    chance = random.Random(seed)  # noqa: S311 - it is to be told in advance
+    first = tuple(kind for kind in kinds if kind not in _LATER)
+    found = _drawn(random.Random(seed), first, _GAP_S, seconds) if first else []  # noqa: S311 - to be told in advance
+    for kind, gap_s in _LATER.items():
+        if kind in kinds:
+            found += _drawn(random.Random(f"{kind} {seed}"), (kind,), gap_s, seconds)  # noqa: S311 - likewise
+    return sorted(found, key=lambda fault: fault.at_s)
+
+
+def _drawn(chance: random.Random, kinds: Sequence[Kind], gap_s: float, seconds: float) -> list[Fault]:
     weights = [_WEIGHTS.get(kind, 1.0) for kind in kinds]
     found = []
-    at_s = chance.expovariate(1 / _GAP_S)
+    at_s = chance.expovariate(1 / gap_s)
     while at_s < seconds:
         (kind,) = chance.choices(kinds, weights)
         lasts_s = _LONG_S if chance.randrange(_LONG_ONE_IN) == 0 else chance.uniform(_SHORTEST_S, _LONGEST_S)
         found.append(Fault(kind, at_s, lasts_s, chance.randrange(1000)))
-        at_s += chance.expovariate(1 / _GAP_S)
+        at_s += chance.expovariate(1 / gap_s)
     return found

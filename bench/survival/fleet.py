@@ -3,7 +3,7 @@
 It knows how it is put together. It does not know what is done to it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -21,6 +21,7 @@ from headrace_workers.spec import served_name
 
 from survival.caller import Plan
 from survival.callers import Caller
+from survival.clock import Clock, NoLibrary
 from survival.cluster import Cluster
 from survival.texts import texts
 
@@ -73,6 +74,7 @@ class Fleet:
         cluster: Servers.
         crew: Workers.
         ailments: A file for each worker that makes it ill.
+        clocks: Wall clocks of workers and callers, by the names of their places; none where there is no libfaketime.
         ledgers: Folder of what each life of a worker has left.
         producers: Of the job.
         callers: Of online work.
@@ -86,6 +88,7 @@ class Fleet:
     cluster: Cluster
     crew: Crew
     ailments: Sequence[Path]
+    clocks: Mapping[str, Clock]
     ledgers: Path
     producers: Sequence[Reindex]
     callers: Sequence[Caller]
@@ -139,13 +142,18 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
             )
             for number in range(size.producers)
         ]
+        clocks = _clocks(size, work)
         made = Fleet(
             cluster=cluster,
-            crew=_crew(stack, cluster, model, size, work),
+            crew=_crew(stack, cluster, model, size, work, clocks),
+            clocks=clocks,
             ailments=[work / f"worker-{number}.ailment" for number in range(size.workers)],
             ledgers=work / "ledgers",
             producers=producers,
-            callers=[_caller(cluster, name, size, seed, work, number) for number in range(size.callers)],
+            callers=[
+                _caller(cluster, name, size, seed, work, number, clocks.get(f"caller-{number}"))
+                for number in range(size.callers)
+            ],
             sink=sink,
             documents=documents,
             model=name,
@@ -157,7 +165,18 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
         yield made
 
 
-def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path) -> Crew:
+def _clocks(size: Size, work: Path) -> dict[str, Clock]:
+    try:
+        return {name: Clock(work / f"{name}.clock") for name in size.places if not name.startswith("producer")}
+    except NoLibrary:
+        return {}
+
+
+def _environment(clock: Clock | None) -> Mapping[str, str]:
+    return {} if clock is None else clock.environment
+
+
+def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path, clocks: Mapping[str, Clock]) -> Crew:
     log = stack.enter_context((work / "workers.log").open("ab"))
     lives = count()
 
@@ -182,6 +201,7 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
             cluster.url,
             *(str(word) for option in options.items() for word in option),
             log=log,
+            environment=_environment(clocks.get(f"worker-{number}")),
             prefix=cluster.places[f"worker-{number}"].prefix,
         )
 
@@ -190,7 +210,9 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
     return crew
 
 
-def _caller(cluster: Cluster, model: str, size: Size, seed: int, work: Path, number: int) -> Caller:
+def _caller(
+    cluster: Cluster, model: str, size: Size, seed: int, work: Path, number: int, clock: Clock | None
+) -> Caller:
     def plan(life: int) -> Plan:
         name = f"caller-{number}-{life}"
         return Plan(
@@ -205,4 +227,5 @@ def _caller(cluster: Cluster, model: str, size: Size, seed: int, work: Path, num
             hedged=number % 2 == 1,
         )
 
-    return Caller(cluster.places[f"caller-{number}"], plan, work / f"caller-{number}.log")
+    log = work / f"caller-{number}.log"
+    return Caller(cluster.places[f"caller-{number}"], plan, log, _environment(clock))

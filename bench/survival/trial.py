@@ -22,7 +22,7 @@ from survival import faults
 from survival.breaking import Breaking, Done
 from survival.callers import stop_all
 from survival.checker import Allowed, Freeze, check, check_ledger, gaps
-from survival.cluster import Cluster, Kind, cluster
+from survival.cluster import Kind, cluster
 from survival.digests import expected
 from survival.errand import errand
 from survival.fleet import Fleet, Size, fleet
@@ -103,12 +103,17 @@ async def run(
         fleet(servers, model, size, seed, work) as made,
     ):
         await servers.ready(_READY_S)
-        plan = faults.plan(seed, seconds, tuple(kinds or _possible(servers)))
+        plan = faults.plan(seed, seconds, tuple(kinds or _possible(made)))
         return await _Trial(made, seed, model, work, say).run(plan)
 
 
-def _possible(servers: Cluster) -> list[faults.Kind]:
-    return [kind for kind in faults.KINDS if servers.links is not None or not kind.startswith(("link", "route"))]
+def _possible(made: Fleet) -> list[faults.Kind]:
+    has_links, has_clocks = made.cluster.links is not None, bool(made.clocks)
+    return [
+        kind
+        for kind in faults.KINDS
+        if (has_links or not kind.startswith(("link", "route"))) and (has_clocks or "clock" not in kind)
+    ]
 
 
 class _Trial:
@@ -198,7 +203,13 @@ class _Trial:
         spoilt = {"non_finite"} if any(each.kind == "device gives NaN" for each in done) else set[str]()
         oracle = Oracle(self._model)
         killed = {life.history.stem for life in lives if life.was_killed}
-        allowed = Allowed(grace_s=_GRACE_S, freezes=_freezes(done, histories), killed=killed, errors=spoilt)
+        allowed = Allowed(
+            grace_s=_GRACE_S,
+            freezes=_freezes(done, histories),
+            killed=killed,
+            errors=spoilt,
+            is_skewed=any("clock" in each.kind for each in done),
+        )
         ledgers = [Ledger.read(file) for file in sorted(made.ledgers.glob("*.json"))]
         checked = rows.check(made.documents, made.sink.folder, made.job, oracle.vectors, excused=spoilt)
         self._violations += [

@@ -88,6 +88,19 @@ async def test_a_step_that_fails_once_is_halved_and_all_are_answered(
     assert worker.counters.refused == 0
 
 
+async def test_a_chunk_alone_on_which_a_step_fails_once_is_answered_and_one_that_fails_twice_is_not(
+    nats_server: local.Server, engine: AilingEngine, chart: Path, oracle: Oracle
+) -> None:
+    async with running(engine, brisk(nats_server.url)) as worker, await Client.connect(nats_server.url) as client:
+        inflict(chart, Ailment(kind="fails"))
+        assert (await client.embed("a moment") == oracle.vectors(["a moment"])[0]).all()
+        assert (worker.counters.failed_steps, worker.counters.refused) == (1, 0)
+        inflict(chart, Ailment(kind="fails", steps=2))
+        with pytest.raises(ItemsFailed, match="internal"):
+            await client.embed("again and again")
+        assert (worker.counters.failed_steps, worker.counters.dead_lettered) == (3, 1)
+
+
 async def test_a_row_that_is_no_number_is_told_for_its_text(
     nats_server: local.Server, engine: AilingEngine, chart: Path
 ) -> None:

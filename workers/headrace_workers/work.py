@@ -73,6 +73,7 @@ class Work:
         runnable: [m] indices of the sequences that can run.
         bad: the others, with the reason.
         num_tokens: tokens of the m sequences.
+        has_failed: whether a step of it alone has raised.
     """
 
     delivery: Delivery
@@ -81,6 +82,7 @@ class Work:
     runnable: NDArray[np.intp]
     bad: tuple[BadItem, ...]
     num_tokens: int
+    has_failed: bool = False
 
     @property
     def tenant(self) -> str:

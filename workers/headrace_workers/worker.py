@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -413,7 +414,7 @@ class Worker:
             first = last
 
     async def _on_failed_step(self, works: tuple[Work, ...], error: Exception) -> None:
-        """Halve a step that raised until the chunk that makes it raise stands alone; that one is poison."""
+        """Halve a step that raised until the chunk that makes it raise stands alone; if it does twice, it is poison."""
         self.counters.fail(error)
         self._announcer.rate.fail()
         facts = {
@@ -434,6 +435,11 @@ class Worker:
         if is_out_of_memory(error) or await self.lane.probe() is not None:
             # Blaming the work would empty the queue into the dead letters.
             raise DeviceFailed(f"the device fails on one chunk or even one token, so it is given up: {error!r}")
+        if not (work.has_failed or isinstance(error, BatchError)):
+            # It may have been a moment of the device's, with which the chunk has nothing to do.
+            self._scheduler.push_apart((replace(work, has_failed=True),))
+            self._arrived.set()
+            return
         code = ErrorCode.INVALID if isinstance(error, BatchError) else ErrorCode.INTERNAL
         poison = Refused(code, f"the engine failed on it: {error!r}", chunk=work.chunk, is_poison=True)
         await self._answers.refuse(work.delivery, poison)
