@@ -151,4 +151,4 @@ def _told(sink: Path, job: str) -> Iterator[tuple[Any, str]]:
     for file in sorted(sink.glob(f"*/{job}/errors.jsonl")):
         for line in file.read_text("utf-8").splitlines():
             error = json.loads(line)
-            yield error["id"], error["code"]
+            yield error["id"], error.get("code", "")

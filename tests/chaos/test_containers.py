@@ -46,8 +46,12 @@ async def servers(three: Cluster) -> Cluster:
     async with connected(three.url) as connection:
         await api(connection, f"STREAM.DELETE.{STREAM}")
         config = {"name": STREAM, "subjects": ["wheel"], "num_replicas": 3, "storage": "file"}
-        assert await api(connection, f"STREAM.CREATE.{STREAM}", config)
-    return three
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(NatsError):  # who was isolated a moment ago may count as offline yet
+                    assert await api(connection, f"STREAM.CREATE.{STREAM}", config)
+                    return three
+                await asyncio.sleep(0.1)
 
 
 async def published(connection: NatsClient, numbers: range) -> None:

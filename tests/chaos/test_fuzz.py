@@ -1,6 +1,8 @@
 """Hostile input: what was kept of it, and as many new inputs as a test has time for; `bench/fuzz_run.py` has more."""
 
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -175,6 +177,14 @@ def test_groups_and_names_choose_targets_and_others_are_refused() -> None:
         chosen(["chonk"])
 
 
+@pytest.fixture
+def _heard() -> Iterator[None]:
+    """The command silences all logs of its process, which here is that of other tests, too."""
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_heard")
 def test_the_command_tells_what_it_did_and_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
     flags = ["--targets", "cancel", "presence", "--inputs", "400", "--processes", "2", "--guided", "0"]

@@ -357,7 +357,7 @@ class Worker:
             self._do(self._answer(self._start(plan, packed)))
 
     async def _next_plan(self) -> Plan[Work] | None:
-        while (plan := self._plan()) is None and not (self._no_more and not self._hold):
+        while (plan := self._plan()) is None and not (self._has_failed or (self._no_more and not self._hold)):
             self._arrived.clear()
             self.lane.rest()
             self._announcer.rate.wait()
@@ -365,7 +365,7 @@ class Worker:
         return plan
 
     def _plan(self) -> Plan[Work] | None:
-        if not self._scheduler:
+        if self._has_failed or not self._scheduler:
             return None
         now_ms = _now_ms()
         for work in self._scheduler.drop(lambda work: self._is_given_up(work) or work.is_late(now_ms)):
