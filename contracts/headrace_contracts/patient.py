@@ -167,6 +167,7 @@ class Patient(NatsClient):
         await super().publish(subject, payload, reply, headers)
 
     async def _connect_to_server(self, s: Srv) -> None:
+        self._abort()  # of the try before, which may have come as far as a connection
         with _heeding_cancellation():
             await super()._connect_to_server(s)
 

@@ -211,9 +211,11 @@ class Exchange:
         if event is Outcome.MISSING and self._health.gone(route):
             doomed = [call for call in self._calls.values() if call.route == route]
         elif event is Outcome.UNCONFIRMED and self._health.silent(route, _now_s()):
-            doomed = [call for call in self._calls.values() if call.route == route and not call.is_stored]
+            # Who has no other route only publishes again where he did: under a new id, all would be there twice.
+            there = [call for call in self._calls.values() if call.route == route and len(call.chunk.routes) > 1]
+            doomed = [call for call in there if not call.is_stored]
             # What it has stored may have been handed out, and be answered yet.
-            stored = [call for call in self._calls.values() if call.route == route and call.is_stored]
+            stored = [call for call in there if call.is_stored]
             asyncio.get_running_loop().call_later(_STORED_S, self._give_up, route, stored)
         else:
             return

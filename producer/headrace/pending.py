@@ -4,7 +4,6 @@ Knows events and pauses. Does not know NATS: exchange.py does.
 """
 
 import asyncio
-import contextlib
 from dataclasses import replace
 
 from headrace_contracts import ErrorCode, ErrorReply, topology
@@ -17,8 +16,9 @@ from headrace.retries import Retries
 
 # Of batch work: the broker stores it on disk, on several servers, and has time.
 _BATCH_ACK_S = 2.0
-# For what came while this process itself stood still to be looked at.
-_GRACE_S = 0.05
+# A timer that is later than this tells that this process itself stood still: what came meanwhile is not looked at yet.
+_LATE_S = 0.05
+_MAX_LATE = 3
 # When to come back if nobody says: an online queue holds about two seconds of work.
 RETRY_MS = 1000
 
@@ -78,16 +78,18 @@ class Pending:
     async def outcome(self) -> Event:
         """The next event that something must be done about."""
         # Timers that are events themselves: an asyncio.timeout for each of the two waits costs a query 30 µs.
-        call_later = asyncio.get_running_loop().call_later
+        loop = asyncio.get_running_loop()
+        call_later, get_time = loop.call_later, loop.time
         is_online = self.chunk.priority == "online"
         patience_s = self._acks.timeout_s if is_online else _BATCH_ACK_S
         timer = call_later(patience_s, self.events.put_nowait, Outcome.UNCONFIRMED)
         try:
             event = await self.events.get()
-            if event is Outcome.UNCONFIRMED:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_GRACE_S):
-                        event = await self.events.get()
+            for _ in range(_MAX_LATE):
+                if event is not Outcome.UNCONFIRMED or get_time() - timer.when() < _LATE_S:
+                    break
+                timer = call_later(patience_s, self.events.put_nowait, Outcome.UNCONFIRMED)
+                event = await self.events.get()
             if event is Outcome.UNCONFIRMED and is_online:
                 self._acks.ran_out()
             if event is Outcome.STORED:

@@ -33,7 +33,7 @@ async def test_a_failure_is_told_everywhere_under_the_name_of_its_call(
     assert letter.chunk is not None
     told = [record for record in caplog.records if "order-7" in str(vars(record).get("request_id"))]
     assert [record.getMessage().split(":")[0] for record in told] == [
-        *("a step of 1 chunks failed", f"refused chunk {letter.chunk.id!r}")
+        *("a step of 1 chunks failed", "a step of 1 chunks failed", f"refused chunk {letter.chunk.id!r}")
     ]
     facts = vars(told[-1])
     assert {name: facts[name] for name in ("chunk_id", "model", "tenant", "code", "dead_letter")} == {

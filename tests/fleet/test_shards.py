@@ -110,6 +110,25 @@ async def test_when_the_server_of_a_shard_dies_every_call_is_answered(
         assert not worker.serving.done()
 
 
+async def test_what_a_shard_had_stored_when_it_fell_silent_runs_elsewhere(servers: Cluster, minilm: Engine) -> None:
+    url, right = servers.nodes[LEFT].url, servers.nodes[RIGHT]
+    engine = WatchedEngine(minilm, held=True)
+    config = placed(url, step_tokens=512, max_chunk_tokens=256)
+    async with running(engine, config) as worker, await Client.connect(url) as client:
+        # Less than the 30 s after which a client gives up what was stored.
+        calls = [asyncio.create_task(client.embed(f"text {n}: " + "water " * 60, timeout=20)) for n in range(120)]
+        await until(lambda: worker.worker.num_queued("online") > 5, "some are in hand")
+        await until(lambda: num_messages(right, subjects.online_stream(NAME, 2, 0)) > 20, "more than that is stored")
+        right.freeze()
+        try:
+            calls += [asyncio.create_task(client.embed(f"later {n}", timeout=20)) for n in range(6)]
+            engine.release()
+            vectors = await asyncio.gather(*calls)
+        finally:
+            right.thaw()
+        assert all(np.isfinite(vector).all() for vector in vectors)
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients wait 2 s for a PubAck: a call that did so once is not answered in 1.9."""
