@@ -5,7 +5,7 @@ It knows the ways, and what of the histories lies after which loss. What runs is
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -21,8 +21,9 @@ from survival.history import RESULT, History, read
 _READY_S, _CALM_S, _LOST_S = 60.0, 8.0, 6.0
 _LIMIT_S = 1.0
 _SHARDS = 2
-# Without a job: what is looked at is online work alone. More callers than servers, so that each has some.
-SIZE = Size(workers=3, callers=6, calls_per_s=8, producers=0, rows=0, shards=_SHARDS)
+# Without a job: what is looked at is online work alone. More callers than servers, so that each has some; and so many
+# calls of each that a second without one is no chance.
+SIZE = Size(workers=3, callers=6, calls_per_s=16, rows_per_s=6000, producers=0, rows=0, shards=_SHARDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ async def _lose(
 
 def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
     """What it comes to."""
+    histories = [_online(history) for history in histories]
     figures, worst = [], {"of all callers": 0.0, "of one caller": 0.0}
     for loss in losses:
         all_, one = _longest(histories, loss), max(_longest([each], loss) for each in histories)
@@ -128,6 +130,13 @@ def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
         ],
         notes=[f"{end.call}: {end.end}: {end.text}" for end in early[:10]],
     )
+
+
+def _online(history: History) -> History:
+    """Without batch calls, which wait while servers choose a leader."""
+    asked = [each for each in history.asked if each.priority == "online"]
+    names = {each.call for each in asked}
+    return replace(history, asked=asked, ended=[each for each in history.ended if each.call in names])
 
 
 def _longest(histories: Sequence[History], loss: Loss) -> float:
