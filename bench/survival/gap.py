@@ -21,9 +21,8 @@ from survival.history import RESULT, History, read
 _READY_S, _CALM_S, _LOST_S = 60.0, 8.0, 6.0
 _LIMIT_S = 1.0
 _SHARDS = 2
-# Without a job: what is looked at is online work alone. More callers than servers, so that each has some; and so many
-# calls of each that a second without one is no chance.
-SIZE = Size(workers=3, callers=6, calls_per_s=16, rows_per_s=6000, producers=0, rows=0, shards=_SHARDS)
+# Without a job: what is looked at is online work alone. More callers than servers, so that each has some.
+SIZE = Size(workers=3, callers=6, calls_per_s=8, producers=0, rows=0, shards=_SHARDS)
 
 
 @dataclass(frozen=True, slots=True)
