@@ -179,6 +179,8 @@ def main() -> None:
     if any(each.fails for each in found):
         _say(f"what the trials wrote is in {work}")
         sys.exit(_FAILED)
+    if flags.keep is None:
+        rmtree(work)
 
 
 def _say(text: str) -> None:

@@ -25,13 +25,14 @@ async def left(url: str, *classes: Priority) -> int:
         specs = await client.models()
     nats, _ = await connection.connect(url, name="bench", inbox="_INBOX.bench", timeout_s=_CONNECT_S)
     try:
-        names = [name for spec in specs for priority in classes for name in _streams(spec, priority)]
+        names = [name for spec in specs for priority in classes for name in streams(spec, priority)]
         return sum([(await nats.jetstream().stream_info(name)).state.messages for name in names])
     finally:
         await nats.close()
 
 
-def _streams(spec: ModelSpec, priority: Priority) -> Iterator[str]:
+def streams(spec: ModelSpec, priority: Priority) -> Iterator[str]:
+    """Names of a model's queues of a class, as NATS streams."""
     if priority == "batch":
         yield subjects.batch_stream(spec.name)
     else:

@@ -7,9 +7,10 @@ judged by it.
 from dataclasses import dataclass
 
 from headrace import Client
-from headrace_contracts import connection, subjects, topology
+from headrace_contracts import PRIORITIES, connection, topology
 from headrace_contracts.api import api
 from nats.errors import Error as NatsError
+from online.left import streams
 
 _CONNECT_S = 10.0
 
@@ -40,7 +41,7 @@ async def left(url: str, model: str) -> Left:
     """
     async with await Client.connect(url) as client:
         (spec,) = [spec for spec in await client.models() if spec.name == model]
-    names = [subjects.batch_stream(model), *(subjects.online_stream(model, *queue) for queue in spec.online_queues)]
+    names = [name for priority in PRIORITIES for name in streams(spec, priority)]
     nats, _ = await connection.connect(url, name="bench", inbox="_INBOX.bench", timeout_s=_CONNECT_S)
     to_come = kept = 0
     try:
