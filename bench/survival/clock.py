@@ -40,6 +40,9 @@ class Clock:
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",  # read at each look at the clock, so that it is set for all in one moment
             "DONT_FAKE_MONOTONIC": "1",
+            # Or else it takes a deadline by the clock that only goes forward for one by the other, which is long over:
+            # Python's threads wait for each other in that way, and would never let each other run for long.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             "NO_FAKE_STAT": "1",  # times of files stay those of the file system
         }
 
