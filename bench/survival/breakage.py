@@ -6,6 +6,7 @@ It knows what is done. When and how long is faults.py's, and what goes on beside
 import asyncio
 import random
 import signal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from economics.processes import ProcessFailed
 
 from survival import store
 from survival.ailment import Ailment, inflict
-from survival.faults import Fault
+from survival.faults import Fault, place_of
 from survival.fleet import Fleet
 
 Doing: TypeAlias = Callable[[], Awaitable[object]]
@@ -106,9 +107,9 @@ def _of_links(fault: Fault, fleet: Fleet) -> Breakage:
     any_ = places[fault.which % len(places)]
     do: dict[str, Callable[[], None]] = {
         "link of a node cut": lambda: links.isolate(one),
-        "link of a worker cut": lambda: links.isolate(_place(fault, fleet, "worker")),
-        "link of a caller cut": lambda: links.isolate(_place(fault, fleet, "caller")),
-        "link of a producer cut": lambda: links.isolate(_place(fault, fleet, "producer")),
+        "link of a worker cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
+        "link of a caller cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
+        "link of a producer cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
         "link lossy": lambda: links.lossy(any_, _LOSS_PERCENT),
         "link slow": lambda: links.slow(any_, _SLOW_KBIT),
         "route cut": lambda: links.cut(one, other),
@@ -116,11 +117,6 @@ def _of_links(fault: Fault, fleet: Fleet) -> Breakage:
     }
     # One at a time, since mending mends all.
     return Breakage(frozenset({"links"}), _calling(do[fault.kind]), _calling(links.mend))
-
-
-def _place(fault: Fault, fleet: Fleet, kind: str) -> str:
-    of_kind = [name for name in fleet.cluster.places if name.startswith(f"{kind}-")]
-    return of_kind[fault.which % len(of_kind)]
 
 
 def _of_worker(fault: Fault, fleet: Fleet) -> Breakage:
@@ -190,6 +186,19 @@ def _of_client(fault: Fault, fleet: Fleet) -> Breakage:
     return Breakage(of, _calling(lambda: producer.signal(signal.SIGSTOP)), _calling(go_on))
 
 
+def _of_credentials(fault: Fault, fleet: Fleet) -> Breakage:
+    if fleet.passes is None:
+        raise ValueError(f"nobody has credentials: leave {fault.kind!r} out of the plan")
+    end = fleet.passes.end_of(fault)
+
+    async def ended() -> None:
+        """Servers end them by themselves."""
+        await asyncio.sleep(max(0.0, end.at_s - time.time()))
+
+    renew = fleet.passes.by_name[end.place].renew
+    return Breakage(frozenset({f"{end.place} credentials"}), ended, _calling(renew))
+
+
 def _of_sink(fault: Fault, fleet: Fleet) -> Breakage:  # noqa: ARG001 - there is one way
     return Breakage(frozenset({"sink"}), _calling(fleet.sink.fill), _calling(fleet.sink.free))
 
@@ -204,6 +213,7 @@ _OF: Mapping[str, Callable[[Fault, Fleet], Breakage]] = {
     "producer": _of_client,
     "caller": _of_client,
     "sink": _of_sink,
+    "credentials": _of_credentials,
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from economics import processes
 from headrace import Client, Embeddings, HeadraceError, Hedging, ItemsFailed, RequestFailed, errors
 from headrace_contracts import Priority
+from headrace_contracts.credentials import Credentials
 from headrace_workers import event_loop
 
 from survival.digests import digest
@@ -51,6 +52,7 @@ class Plan:
         seconds: For which it asks; None asks until SIGTERM.
         hedged: Whether late queries are asked a second time.
         longest_s: The most patient calls have so much time.
+        access: File of its user; None needs none.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Plan:
     seconds: float | None = None
     hedged: bool = False
     longest_s: float = _LONGEST_S
+    access: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +217,12 @@ async def _connected(plan: Plan, stop: asyncio.Event) -> Client | None:
     Not a part of any call: what a program does at its start is another thing than what it is promised afterwards.
     """
     client: Client | None = None
+    hedging = Hedging() if plan.hedged else None
+    access = None if plan.access is None else Credentials.read(Path(plan.access))
     while not stop.is_set():
         try:
             if client is None:
-                client = await Client.connect(plan.url, hedging=Hedging() if plan.hedged else None)
+                client = await Client.connect(plan.url, access=access, hedging=hedging)
             await client.tokenizer(plan.model)
         except HeadraceError:
             with suppress(TimeoutError):

@@ -83,6 +83,7 @@ def cluster(
     kind: Kind | None = None,
     extra_places: Sequence[str] = (),
     disk_mb: int | None = None,
+    users: str = "",
     say: Callable[[str], None] = print,
 ) -> Iterator[Cluster]:
     """Run servers while the context lasts; they are not ready when it is entered.
@@ -93,6 +94,7 @@ def cluster(
         kind: How they run; None is namespaces where they are permitted, and else processes.
         extra_places: Names of places for others; where there are no namespaces they are all here.
         disk_mb: Megabytes of a disk for the store of each, which can be full; None leaves them where they are.
+        users: Who is let in by them; see settings.py.
         say: Told how they run where None was asked for, and why.
 
     Raises:
@@ -109,10 +111,10 @@ def cluster(
         if kind == "containers":
             from survival.containers import containers  # noqa: PLC0415 - slow, and only who asks for them needs Docker
 
-            found, links = stack.enter_context(containers(work, names, stores))
+            found, links = stack.enter_context(containers(work, names, stores, users))
             nodes |= found
         else:
-            nodes |= _nodes(work, {name: all_[name] for name in names}, stores)
+            nodes |= _nodes(work, {name: all_[name] for name in names}, stores, users)
             links = Links(all_) if kind == "namespaces" else None
         for node in nodes.values():
             stack.callback(node.kill)
@@ -156,12 +158,12 @@ def _pids(nodes: Mapping[str, Node], name: str) -> list[int]:
     return [node.pid] if node.is_running else []
 
 
-def _nodes(work: Path, at: Mapping[str, Place], stores: Mapping[str, Path]) -> dict[str, ProcessNode]:
+def _nodes(work: Path, at: Mapping[str, Place], stores: Mapping[str, Path], users: str) -> dict[str, ProcessNode]:
     ends = _ends(at)
     # A server leaves out the route to itself.
     routes = [each.route for each in ends.values()] if len(at) > 1 else []
     return {
-        name: ProcessNode(name, place, ends[name], work / name, routes=routes, store=stores.get(name))
+        name: ProcessNode(name, place, ends[name], work / name, routes=routes, store=stores.get(name), users=users)
         for name, place in at.items()
     }
 

@@ -42,6 +42,7 @@ class ContainerNode:
         image: str,
         at: Mapping[str, str],
         routes: Sequence[str],
+        users: str = "",
     ) -> None:
         """Write its settings.
 
@@ -52,6 +53,7 @@ class ContainerNode:
             image: Whose entry point is nats-server.
             at: Its address by its networks' names; clients use the first one.
             routes: Addresses of the others, as it reaches them.
+            users: Who is let in; see settings.py.
         """
         self.name = name
         self.store = store
@@ -63,7 +65,8 @@ class ContainerNode:
         ends = Ends(*(f"0.0.0.0:{port}" for port in (CLIENT, MONITOR, ROUTE)))
         others = [f"{address}:{ROUTE}" for address in routes]
         inside = str(_INSIDE / store.relative_to(folder))
-        file = settings.write(folder, name, ends, routes=others, store=inside, advertised=self._end(CLIENT))
+        advertised = self._end(CLIENT)
+        file = settings.write(folder, name, ends, routes=others, store=inside, advertised=advertised, users=users)
         self._at = at
         first = next(iter(at))
         self._container = (

@@ -32,7 +32,7 @@ _ALL, _PREFIX = IPv4Network("198.19.0.0/16"), 28
 
 @contextmanager
 def containers(
-    work: Path, names: Sequence[str], stores: Mapping[str, Path]
+    work: Path, names: Sequence[str], stores: Mapping[str, Path], users: str = ""
 ) -> Iterator[tuple[Mapping[str, ContainerNode], Links]]:
     """Servers that are down, and the links between them, while the context lasts.
 
@@ -40,6 +40,7 @@ def containers(
         work: Folder for what they write, each in one of its name.
         names: Of the servers.
         stores: Folders for what they keep, within those folders; who has none takes store there.
+        users: Who is let in; see settings.py.
 
     Raises:
         NotPermitted: No engine of Docker answers, or it does not make what is needed.
@@ -57,7 +58,9 @@ def containers(
         for name in names:
             (work / name).mkdir(parents=True, exist_ok=True)
             store = stores.get(name, work / name / "store")
-            nodes[name] = ContainerNode(name, work / name, store, image=image, at=at[name], routes=_routes(name, at))
+            nodes[name] = ContainerNode(
+                name, work / name, store, image=image, at=at[name], routes=_routes(name, at), users=users
+            )
             stack.callback(nodes[name].remove)
         links = Links({name: node.place for name, node in nodes.items()})
         for node in nodes.values():

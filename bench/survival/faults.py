@@ -38,6 +38,9 @@ Kind: TypeAlias = Literal[
     "worker clock jumps",
     "caller clock jumps",
     "device fails once",
+    "credentials of a worker expire",
+    "credentials of a caller expire",
+    "credentials of a producer expire",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -55,7 +58,14 @@ _WEIGHTS: Mapping[Kind, float] = {
 }
 _GAP_S = 1.8
 # These came later. They are drawn apart, so that what a seed does besides is what it did when it was first tried.
-_LATER: Mapping[Kind, float] = {"worker clock jumps": 15, "caller clock jumps": 30, "device fails once": 15}
+_LATER: Mapping[Kind, float] = {"worker clock jumps": 15, "caller clock jumps": 30, "device fails once": 15} | dict.fromkeys(
+    (
+        "credentials of a worker expire",
+        "credentials of a caller expire",
+        "credentials of a producer expire",
+    ),
+    40,
+)
 _SHORTEST_S, _LONGEST_S = 0.1, 4.0
 # One in so many lasts until servers have chosen other leaders and given unanswered work to others.
 _LONG_ONE_IN, _LONG_S = 5, 12.0
@@ -92,6 +102,18 @@ def plan(seed: int, seconds: float, kinds: tuple[Kind, ...] = KINDS) -> list[Fau
         if kind in kinds:
             found += _drawn(random.Random(f"{kind} {seed}"), (kind,), gap_s, seconds)  # noqa: S311 - likewise
     return sorted(found, key=lambda fault: fault.at_s)
+
+
+def place_of(fault: Fault, places: Sequence[str]) -> str:
+    """The place of a fault of one, such as worker-1 of `link of a worker cut`.
+
+    Args:
+        fault: Its last word but one is the kind of the place.
+        places: Names of all that there are.
+    """
+    kind = fault.kind.split()[-2]
+    of_kind = [name for name in places if name.startswith(f"{kind}-")]
+    return of_kind[fault.which % len(of_kind)]
 
 
 def _drawn(chance: random.Random, kinds: Sequence[Kind], gap_s: float, seconds: float) -> list[Fault]:

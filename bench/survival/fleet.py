@@ -14,6 +14,7 @@ from bulk.crew import Crew, Process
 from bulk.disk import Disk, disk
 from bulk.reindex import Reindex, command
 from economics import processes
+from headrace_contracts.access import Scope
 from headrace_engine import Checkpoint
 from headrace_engine.resolve import resolve
 from headrace_workers import WorkerConfig
@@ -23,6 +24,7 @@ from survival.caller import Plan
 from survival.callers import Caller
 from survival.clock import Clock, NoLibrary
 from survival.cluster import Cluster
+from survival.passes import Passes
 from survival.texts import texts
 
 # Short, so that what a killed worker held comes back while the trial goes on.
@@ -65,6 +67,10 @@ class Size:
         kinds = {"worker": self.workers, "caller": self.callers, "producer": self.producers}
         return tuple(f"{kind}-{number}" for kind, num in kinds.items() for number in range(num))
 
+    def scope(self, model: str, num_nodes: int) -> Scope:
+        """What its users are for: a fleet of a model, with so many servers, which makes what is not there."""
+        return Scope(models=(model,), shards=self.shards or num_nodes, queues=_QUEUES, may_provision=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
@@ -83,6 +89,7 @@ class Fleet:
         model: Its served name.
         job: Name of the job.
         seed: Of what is asked.
+        passes: Of all that connect; None where nobody is asked who he is.
     """
 
     cluster: Cluster
@@ -97,6 +104,7 @@ class Fleet:
     model: str
     job: str
     seed: int
+    passes: Passes | None
 
     @property
     def texts(self) -> list[str]:
@@ -105,7 +113,9 @@ class Fleet:
 
 
 @contextmanager
-def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> Iterator[Fleet]:
+def fleet(
+    cluster: Cluster, model: str, size: Size, seed: int, work: Path, passes: Passes | None = None
+) -> Iterator[Fleet]:
     """Put a fleet together whose processes are all away, and end those that are there at the end.
 
     Args:
@@ -114,6 +124,7 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
         size: How much of it.
         seed: Of the corpus and of what callers ask.
         work: Folder for what it writes.
+        passes: Of all places, if the servers ask for them.
     """
     name, job = served_name(WorkerConfig(), model), f"trial-{seed}"
     for folder in ("ledgers", "histories", "sink"):
@@ -138,6 +149,7 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
                 *what,
                 max_tries=_TRIES,
                 log=work / f"producer-{number}.log",
+                environment=_access(passes, f"producer-{number}"),
                 prefix=cluster.places[f"producer-{number}"].prefix,
             )
             for number in range(size.producers)
@@ -145,13 +157,13 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
         clocks = _clocks(size, work)
         made = Fleet(
             cluster=cluster,
-            crew=_crew(stack, cluster, model, size, work, clocks),
+            crew=_crew(stack, cluster, model, size, work, clocks, passes),
             clocks=clocks,
             ailments=[work / f"worker-{number}.ailment" for number in range(size.workers)],
             ledgers=work / "ledgers",
             producers=producers,
             callers=[
-                _caller(cluster, name, size, seed, work, number, clocks.get(f"caller-{number}"))
+                _caller(cluster, name, size, seed, work, number, clocks.get(f"caller-{number}"), passes)
                 for number in range(size.callers)
             ],
             sink=sink,
@@ -159,6 +171,7 @@ def fleet(cluster: Cluster, model: str, size: Size, seed: int, work: Path) -> It
             model=name,
             job=job,
             seed=seed,
+            passes=passes,
         )
         for caller in made.callers:
             stack.callback(caller.kill)
@@ -176,7 +189,19 @@ def _environment(clock: Clock | None) -> Mapping[str, str]:
     return {} if clock is None else clock.environment
 
 
-def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path, clocks: Mapping[str, Clock]) -> Crew:
+def _access(passes: Passes | None, place: str) -> Mapping[str, str]:
+    return {} if passes is None else {"HEADRACE_ACCESS": str(passes.by_name[place].file)}
+
+
+def _crew(
+    stack: ExitStack,
+    cluster: Cluster,
+    model: str,
+    size: Size,
+    work: Path,
+    clocks: Mapping[str, Clock],
+    passes: Passes | None,
+) -> Crew:
     log = stack.enter_context((work / "workers.log").open("ab"))
     lives = count()
 
@@ -195,6 +220,8 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
             "--ailments": work / f"worker-{number}.ailment",
             "--ledger": work / "ledgers" / f"worker-{number}-{next(lives)}.json",
         }
+        if passes is not None:
+            options["--access"] = passes.by_name[f"worker-{number}"].file
         return processes.worker(
             "survival.worker",
             model,
@@ -211,7 +238,14 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
 
 
 def _caller(
-    cluster: Cluster, model: str, size: Size, seed: int, work: Path, number: int, clock: Clock | None
+    cluster: Cluster,
+    model: str,
+    size: Size,
+    seed: int,
+    work: Path,
+    number: int,
+    clock: Clock | None,
+    passes: Passes | None,
 ) -> Caller:
     def plan(life: int) -> Plan:
         name = f"caller-{number}-{life}"
@@ -225,6 +259,7 @@ def _caller(
             seed=seed * 1000 + number * 100 + life,
             rate=size.calls_per_s,
             hedged=number % 2 == 1,
+            access=None if passes is None else str(passes.by_name[f"caller-{number}"].file),
         )
 
     log = work / f"caller-{number}.log"

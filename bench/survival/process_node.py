@@ -37,6 +37,7 @@ class ProcessNode:
         *,
         routes: Sequence[str] = (),
         store: Path | None = None,
+        users: str = "",
     ) -> None:
         """Write its settings.
 
@@ -47,6 +48,7 @@ class ProcessNode:
             folder: For its settings and its log.
             routes: Where the others listen to each other; none where it is alone.
             store: Folder for what it keeps; None is one within the other folder. It may have something already.
+            users: Who is let in; see settings.py.
         """
         self.name = name
         self.place = place
@@ -54,7 +56,7 @@ class ProcessNode:
         self.store = folder / "store" if store is None else store
         self.store.mkdir(parents=True, exist_ok=True)
         self._log = folder / "log"
-        self._settings = settings.write(folder, name, ends, routes=routes, store=str(self.store))
+        self._settings = settings.write(folder, name, ends, routes=routes, store=str(self.store), users=users)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

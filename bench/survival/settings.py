@@ -51,7 +51,14 @@ class Ends:
 
 
 def write(
-    folder: Path, name: str, at: Ends, *, routes: Sequence[str], store: str, advertised: str | None = None
+    folder: Path,
+    name: str,
+    at: Ends,
+    *,
+    routes: Sequence[str],
+    store: str,
+    advertised: str | None = None,
+    users: str = "",
 ) -> Path:
     """Write them, and what they include; returns the file.
 
@@ -62,9 +69,10 @@ def write(
         routes: Where the others do, each with its port; none where it is alone.
         store: Folder for what it keeps, as the server sees it.
         advertised: Where clients are told that it listens; None is where it does.
+        users: Who is let in, in its own words; nothing lets in all.
     """
     (folder / _LIMITS).write_text((_OPS / _LIMITS).read_text("utf-8"), "utf-8")
-    text = _ALONE.format(name=name, client=at.client, monitor=at.monitor, limits=_LIMITS, store=store)
+    text = _ALONE.format(name=name, client=at.client, monitor=at.monitor, limits=_LIMITS, store=store) + users
     if advertised is not None:
         text += _ADVERTISED.format(advertised=advertised)
     if routes:

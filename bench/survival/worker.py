@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from economics.null_worker import serve_until_signal
+from headrace_contracts.credentials import Credentials
 from headrace_workers import WorkerConfig, event_loop, notify
 from headrace_workers.errors import WorkerError
 from headrace_workers.health import Limits
@@ -32,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", help="directory, package or hub id whose checkpoint is read")
     add("--nats", required=True, help="URL of nats-server, or several with commas between")
+    add("--access", type=Path, help="access file of its user (default: it needs none)")
     add("--worker", help="its own name (default: of host and process)")
     add("--ready-fd", type=int, help="write a newline to this file descriptor once ready")
     add("--tokens-per-s", type=float, help="how fast at most (default: as fast as it goes)")
@@ -56,6 +58,7 @@ def _config(flags: argparse.Namespace) -> WorkerConfig:
     named = {} if flags.worker is None else {"worker": flags.worker}
     return WorkerConfig(
         nats_url=flags.nats,
+        access=None if flags.access is None else Credentials.read(flags.access),
         step_tokens=flags.step_tokens,
         max_chunk_tokens=flags.max_chunk_tokens,
         shards=flags.shards,
