@@ -25,6 +25,7 @@ from online.kept import save
 from online.report import report
 from rich.console import Console
 from survival import faults, gap
+from survival.cluster import COUNTS, KINDS
 from survival.fleet import Size
 from survival.trial import Trial, run
 
@@ -42,7 +43,7 @@ class Flags:
         parts: Of the run.
         seeds: Of the trials.
         seconds: Of faults in each.
-        rows: Of the job of each.
+        size: Of each, and on what.
         kinds: Of faults; None is all.
         keep: Folder for what is written; None takes a temporary one.
         out: File to write.
@@ -52,7 +53,7 @@ class Flags:
     parts: tuple[str, ...]
     seeds: tuple[int, ...]
     seconds: float
-    rows: int
+    size: Size
     kinds: tuple[faults.Kind, ...] | None
     keep: Path | None
     out: Path | None
@@ -70,6 +71,10 @@ class Flags:
         parser.add_argument("--seconds", type=float, default=60, help="for which faults begin, in each (%(default)s)")
         parser.add_argument("--rows", type=count, default=Size().rows, help="of each trial's bulk job (%(default)s)")
         parser.add_argument("--kinds", nargs="+", choices=faults.KINDS, metavar="KIND", help="of faults (all)")
+        parser.add_argument("--kind", choices=KINDS, help="how servers of trials run (the best way that there is here)")
+        parser.add_argument(
+            "--servers", type=int, choices=COUNTS, default=3, metavar="NUM", help="of trials: 1 or 3 (%(default)s)"
+        )
         parser.add_argument("--keep", type=Path, help="a folder for all that is written; it stays")
         parser.add_argument("--out", type=Path, help="file to write, JSON")
         found = parser.parse_args(arguments)
@@ -78,7 +83,7 @@ class Flags:
             parts=tuple(found.parts),
             seeds=tuple(range(found.first_seed, found.first_seed + found.seeds)),
             seconds=found.seconds,
-            rows=found.rows,
+            size=Size(rows=found.rows, kind=found.kind, servers=found.servers),
             kinds=None if found.kinds is None else tuple(found.kinds),
             keep=found.keep,
             out=found.out,
@@ -111,13 +116,14 @@ async def trials_of(flags: Flags, work: Path) -> list[Trial]:
                 seed,
                 model=flags.model,
                 seconds=flags.seconds,
-                size=Size(rows=flags.rows),
+                size=flags.size,
                 work=folder,
                 say=_say,
                 kinds=flags.kinds,
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and fails the run
-            trial = Trial(seed=seed, violations=(f"the trial broke: {Finding.broken('survival', error).broke}",))
+            broke = f"the trial broke: {Finding.broken('survival', error).broke}"
+            trial = Trial(seed=seed, servers=flags.size.servers, violations=(broke,))
         trials.append(trial)
         _say(_in_words(trial))
         if not trial.violations and flags.keep is None:
@@ -136,9 +142,10 @@ def finding(trials: Sequence[Trial]) -> Finding:
     """What they come to."""
     done = sum((trial.faults for trial in trials), Counter[str]())
     calls = sum((trial.calls for trial in trials), Counter[str]())
+    how = sorted({f"{'one server' if t.servers == 1 else 'three servers'} in {t.kind}" for t in trials})
     return Finding(
         part="survival",
-        what=f"{len(trials)} trials under composed faults on three servers ({', '.join({t.kind for t in trials})})",
+        what=f"{len(trials)} trials under composed faults: {', '.join(how)}",
         figures=[
             Figure(what="faults", value=done.total(), unit="times"),
             *(Figure(what=kind, value=done[kind], unit="times") for kind in faults.KINDS),
@@ -174,8 +181,9 @@ def main() -> None:
     console = Console(width=_WIDTH, highlight=False)
     for line in report(machine, cores, found, is_quick=False):
         console.print(line)
+    plan = {"seeds": flags.seeds, "seconds": flags.seconds, "size": asdict(flags.size)}
     if flags.out is not None:
-        save(flags.out, machine, cores, {"seeds": flags.seeds, "seconds": flags.seconds, "size": asdict(Size())}, found)
+        save(flags.out, machine, cores, plan, found)
     if any(each.fails for each in found):
         _say(f"what the trials wrote is in {work}")
         sys.exit(_FAILED)

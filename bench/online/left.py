@@ -23,9 +23,21 @@ async def left(url: str, *classes: Priority) -> int:
     """
     async with await Client.connect(url) as client:
         specs = await client.models()
+    return await kept(url, *(name for spec in specs for priority in classes for name in streams(spec, priority)))
+
+
+async def kept(url: str, *names: str) -> int:
+    """How many there are in NATS streams.
+
+    Args:
+        url: Of nats-server.
+        names: Of the NATS streams.
+
+    Raises:
+        nats.errors.Error: The broker does not say.
+    """
     nats, _ = await connection.connect(url, name="bench", inbox="_INBOX.bench", timeout_s=_CONNECT_S)
     try:
-        names = [name for spec in specs for priority in classes for name in streams(spec, priority)]
         return sum([(await nats.jetstream().stream_info(name)).state.messages for name in names])
     finally:
         await nats.close()

@@ -25,11 +25,13 @@ class Crew:
         url: Of nats-server.
         gateway_port: On loopback.
         processes: By name, to be watched.
+        workers: Where the workers among them have their pages.
     """
 
     url: str
     gateway_port: int
     processes: dict[str, Watched]
+    workers: list[str]
 
 
 @asynccontextmanager
@@ -49,8 +51,9 @@ async def running(model: str, *, workers: int, threads: int, work: Path) -> Asyn
     async with AsyncExitStack() as stack:
         server = stack.enter_context(local.server(work / "store"))
         processes = {"nats-server": Watched(server.process.pid)}
+        addresses = []
         for number in range(1, workers + 1):
-            address = f"127.0.0.1:{free_port()}"
+            addresses.append(address := f"127.0.0.1:{free_port()}")
             flags = ("--monitor", address, "--threads", str(threads), "--no-calibration")
             worker = local.worker(model, server.url, *flags, log=work / f"worker-{number}.log")
             processes[f"worker {number}"] = Watched(stack.enter_context(worker).pid, address)
@@ -60,4 +63,4 @@ async def running(model: str, *, workers: int, threads: int, work: Path) -> Asyn
         asking = ("--nats", server.url, "--listen", listen, "--every", str(_EXPORTER_EVERY_S))
         exporter = await stack.enter_async_context(web_process.running(port, "exporter", *asking))
         processes["exporter"] = Watched(exporter.pid, listen)
-        yield Crew(url=server.url, gateway_port=gateway.port, processes=processes)
+        yield Crew(url=server.url, gateway_port=gateway.port, processes=processes, workers=addresses)

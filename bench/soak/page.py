@@ -21,21 +21,26 @@ class Page:
     Attributes:
         num_series: Lines with a value.
         sums: Of all series of a name, by the name of its samples.
+        facts: Labels of the series that says what the process is, by its name, such as `…_info`.
     """
 
     num_series: int
     sums: Mapping[str, float]
+    facts: Mapping[str, Mapping[str, str]]
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read one."""
         sums: dict[str, float] = {}
+        facts: dict[str, Mapping[str, str]] = {}
         num = 0
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 num += 1
                 sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-        return cls(num, sums)
+                if sample.name.endswith("_info"):
+                    facts[sample.name] = sample.labels
+        return cls(num, sums, facts)
 
     def reconnects(self) -> float:
         """How often the process had to find its broker again."""

@@ -36,12 +36,14 @@ class Slope:
     level: float
 
     @classmethod
-    def of(cls, at_s: Sequence[float], values: Sequence[float]) -> Self:
+    def of(cls, at_s: Sequence[float], values: Sequence[float], *, share: float = _SHARE, few: float = _FEW) -> Self:
         """Fit one.
 
         Args:
             at_s: When each sample was taken, in seconds, in order; at least two different ones.
             values: The samples.
+            share: Of the median sample, that a rise may be by chance.
+            few: What it may be by chance whatever the samples.
         """
         step = max(1, len(at_s) // _MAX_SAMPLES)
         moments, samples = np.asarray(at_s[::step], float), np.asarray(values[::step], float)
@@ -53,7 +55,7 @@ class Slope:
         return cls(
             per_hour=slope * 3600,
             growth=slope * float(moments[-1] - moments[0]),
-            noise=max(_SPREADS * spread, _SHARE * level, _FEW),
+            noise=max(_SPREADS * spread, share * level, few),
             level=level,
         )
 

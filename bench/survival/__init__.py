@@ -7,7 +7,7 @@ by raw_line.py what no client would write. clock.py sets the clocks of processes
 
 A cluster.py has nodes (node.py: process_node.py, or container_node.py of containers.py, by settings.py) in places
 (place.py), between which links.py break, with stores that store.py damages. A fleet.py of workers, callers.py and a
-bulk job is broken by a plan of faults.py: breaking.py does each breakage.py when it is due. trial.py is all of it
-together, queues.py what is left in the end, seeds.py those that have failed, gap.py the time without an answer when
-one server or worker is lost.
+bulk job is broken by a plan of faults.py, of kinds that are possible.py: breaking.py does each breakage.py when it is
+due. trial.py is all of it together, queues.py what is left in the end, seeds.py those that have failed, gap.py the time
+without an answer when one server or worker is lost.
 """

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from bulk.disk import Disk, disk
 
@@ -22,6 +22,10 @@ from survival.process_node import ProcessNode
 from survival.settings import Ends
 
 Kind: TypeAlias = Literal["namespaces", "containers", "processes"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Count: TypeAlias = Literal[1, 3]
+"""Of servers."""
+COUNTS: tuple[Count, ...] = get_args(Count)
 
 NAMES = ("left", "middle", "right")
 _CLIENT, _MONITOR, _ROUTE = 4222, 8222, 6222
@@ -79,7 +83,7 @@ class Cluster:
 def cluster(
     work: Path,
     *,
-    size: Literal[1, 3] = 3,
+    size: Count = 3,
     kind: Kind | None = None,
     extra_places: Sequence[str] = (),
     disk_mb: int | None = None,

@@ -5,10 +5,10 @@ It knows its container, by testcontainers. It does not know how networks and ima
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from docker.models.containers import Container
 from docker.types import EndpointConfig
-from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
 
 from survival import node, settings
 from survival.links import Links
@@ -65,17 +65,11 @@ class ContainerNode:
         ends = Ends(*(f"0.0.0.0:{port}" for port in (CLIENT, MONITOR, ROUTE)))
         others = [f"{address}:{ROUTE}" for address in routes]
         inside = str(_INSIDE / store.relative_to(folder))
-        advertised = self._end(CLIENT)
-        file = settings.write(folder, name, ends, routes=others, store=inside, advertised=advertised, users=users)
-        self._at = at
-        first = next(iter(at))
-        self._container = (
-            DockerContainer(image)
-            .with_command(["-c", str(_INSIDE / file.name)])
-            .with_volume_mapping(folder, str(_INSIDE), "rw")
-            .with_kwargs(network=first, networking_config={first: EndpointConfig(_API, ipv4_address=at[first])})
+        file = settings.write(
+            folder, name, ends, routes=others, store=inside, advertised=self._end(CLIENT), users=users
         )
-        self._is_made = False
+        self._docker = DockerClient()
+        self._container = self._made(image, str(_INSIDE / file.name), folder, at)
 
     @property
     def url(self) -> str:
@@ -89,7 +83,7 @@ class ContainerNode:
         Raises:
             RuntimeError: It is down.
         """
-        found = int(self._now().attrs["State"]["Pid"]) if self._is_made else 0
+        found = int(self._now().attrs["State"]["Pid"])
         if not found:
             message = f"nats-server {self.name} is down"
             raise RuntimeError(message)
@@ -98,22 +92,19 @@ class ContainerNode:
     @property
     def is_running(self) -> bool:
         """Whether it is up, or frozen."""
-        return self._is_made and self._now().status in _UP
+        return self._now().status in _UP
 
     @property
     def log(self) -> str:
         """All that it said, in all its lives."""
-        return self._now().logs().decode(errors="replace") if self._is_made else ""
+        return bytes(self._container.logs()).decode(errors="replace")
 
     def start(self) -> None:
         """Start it, or start it again, if it is down; it is not ready then."""
         if self.is_running:
             return
         self._namespace.unlink(missing_ok=True)
-        if self._is_made:
-            self._now().start()
-        else:
-            self._make()
+        self._container.start()
         self._namespace.symlink_to(f"/proc/{self.pid}/ns/net")
         if self.links is not None:
             self.links.renew(self.name)
@@ -144,7 +135,9 @@ class ContainerNode:
 
     def remove(self) -> None:
         """End it, and remove its container."""
-        self._container.stop()
+        self._namespace.unlink(missing_ok=True)
+        self._container.remove(force=True, v=True)
+        self._docker.client.close()
 
     def ask(self, path: str) -> Told:
         """What it says of itself.
@@ -154,19 +147,24 @@ class ContainerNode:
         """
         return node.ask(self._end(MONITOR), path)
 
-    def _make(self) -> None:
-        """Docker connects a container that it makes to one network."""
-        self._container.start()
-        self._is_made = True
-        docker = self._container.get_docker_client().client
-        for network, address in [*self._at.items()][1:]:
-            docker.networks.get(network).connect(self._container.get_container_id(), ipv4_address=address)
+    def _made(self, image: str, settings_file: str, folder: Path, at: Mapping[str, str]) -> Container:
+        """A container that never ran, with all of its networks: one that ran without some would use others instead."""
+        first, *others = at
+        made = self._docker.create(
+            image,
+            ["-c", settings_file],
+            volumes={str(folder): {"bind": str(_INSIDE), "mode": "rw"}},
+            network=first,
+            networking_config={first: EndpointConfig(_API, ipv4_address=at[first])},
+        )
+        for network in others:
+            self._docker.client.networks.get(network).connect(made, ipv4_address=at[network])
+        return made
 
-    def _now(self) -> Any:
+    def _now(self) -> Container:
         """Its container, as Docker has it now."""
-        container = self._container.get_wrapped_container()
-        container.reload()
-        return container
+        self._container.reload()
+        return self._container
 
     def _end(self, port: int) -> str:
         return f"{self.place.address}:{port}"

@@ -23,7 +23,7 @@ from headrace_workers.spec import served_name
 from survival.caller import Plan
 from survival.callers import Caller
 from survival.clock import Clock, NoLibrary
-from survival.cluster import Cluster
+from survival.cluster import Cluster, Count, Kind
 from survival.passes import Passes
 from survival.texts import texts
 
@@ -41,9 +41,11 @@ _NUM_TEXTS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of a trial.
+    """Of a trial, and on what.
 
     Attributes:
+        servers: How many.
+        kind: How they run; None is the best way that this machine has.
         workers: How many.
         callers: How many.
         calls_per_s: Of each caller.
@@ -53,6 +55,8 @@ class Size:
         shards: Of online work, each on a server of its own; None is one for each server.
     """
 
+    servers: Count = 3
+    kind: Kind | None = None
     workers: int = 2
     callers: int = 2
     calls_per_s: float = 12

@@ -9,11 +9,12 @@ error of the local network to the sender's TCP, which it treats otherwise than a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import TypeAlias
 
-from survival.place import Place
+from survival.place import NotPermitted, Place
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -105,7 +106,8 @@ class Links:
         with self._lock:
             self._slow[name] = kbit
             if place.is_there:
-                _shape(place, kbit)
+                with _unless_gone(place):
+                    _shape(place, kbit)
 
     def mend(self, name: str | None = None) -> None:
         """Let the links of a place be whole again, or all of them.
@@ -120,7 +122,8 @@ class Links:
             self._filter(set(self._places))
             for each, place in all_.items():
                 if self._slow.pop(each, None) is not None and place.is_there:
-                    _unshape(place)
+                    with _unless_gone(place):
+                        _unshape(place)
 
     def renew(self, name: str) -> None:
         """Do it all again for a place whose namespace is a new one.
@@ -148,9 +151,11 @@ class Links:
 
     def _filter(self, names: set[str]) -> None:
         for name in names:
+            place = self._places[name]
             # Who is away has it done by `renew` when it is back.
-            if self._places[name].is_there:
-                self._places[name].run("nft", "-f", "-", text=self._rules(name))
+            if place.is_there:
+                with _unless_gone(place):
+                    place.run("nft", "-f", "-", text=self._rules(name))
 
     def _rules(self, name: str) -> str:
         """All of a place, instead of those that it has."""
@@ -166,6 +171,16 @@ class Links:
                     lines.append(f"{packets} numgen random mod 10000 < {share} drop")
         # Added first, for one that is not there cannot be deleted; nft does all of it at once or nothing.
         return _RULES.format("\n".join(lines))
+
+
+@contextmanager
+def _unless_gone(place: Place) -> Iterator[None]:
+    """A place may go with its container in any moment, and then needs nothing."""
+    try:
+        yield
+    except NotPermitted:
+        if place.is_there:
+            raise
 
 
 def _shape(place: Place, kbit: int) -> None:

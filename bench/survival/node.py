@@ -8,6 +8,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
+from urllib.error import HTTPError
 
 from survival.place import Place
 
@@ -104,6 +105,18 @@ def ask(monitor: str, path: str) -> Told:
             return dict(json.loads(answer.read()))
     except HTTPException as error:
         raise OSError(f"half an answer: {error}") from error  # it was killed as it spoke
+
+
+def has_failed_to_write(node: Node) -> bool:
+    """Whether it takes no more messages because of its disk, as its health says: until it is started anew."""
+    try:
+        node.ask("/healthz")
+    except HTTPError as error:
+        with error:
+            return b"write error" in error.read()
+    except OSError:
+        pass
+    return False
 
 
 def num_messages(node: Node, stream: str) -> int:

@@ -22,12 +22,13 @@ from survival import faults
 from survival.breaking import Breaking, Done
 from survival.callers import stop_all
 from survival.checker import Allowed, Freeze, check, check_ledger, gaps
-from survival.cluster import Kind, cluster
+from survival.cluster import NAMES, Kind, cluster
 from survival.digests import expected
 from survival.errand import errand
 from survival.fleet import Fleet, Size, fleet
 from survival.history import History, read
 from survival.ledger import Ledger
+from survival.possible import possible
 from survival.queues import Left, left
 from survival.stranger import Plan as StrangerPlan
 from survival.wiretap import Wiretap, tapped
@@ -59,10 +60,12 @@ class Trial:
         gap_s: The longest time without any answer while somebody asked.
         job_s: That the job took.
         kind: How the servers ran.
+        servers: How many they were.
     """
 
     seed: int
     kind: Kind = "namespaces"
+    servers: int = len(NAMES)
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
@@ -90,30 +93,29 @@ async def run(
         seed: Of all that is random in it, but for the moments in which processes do what they do.
         model: As the engine takes it; only its checkpoint is read.
         seconds: For which faults begin.
-        size: Of the fleet.
+        size: Of the fleet, and on what its servers run.
         work: An empty folder for what it writes.
         say: Told of each fault.
         kinds: Of faults; None is all that can be done here.
 
     Raises:
+        NotPermitted: This machine does not run servers of that kind.
         Exception: The trial itself did not work, such as a process that did not start, or a fault not to be done.
     """
     with (
-        cluster(work / "nodes", extra_places=size.places, disk_mb=_NODE_DISK_MB, say=say) as servers,
+        cluster(
+            work / "nodes",
+            size=size.servers,
+            kind=size.kind,
+            extra_places=size.places,
+            disk_mb=_NODE_DISK_MB,
+            say=say,
+        ) as servers,
         fleet(servers, model, size, seed, work) as made,
     ):
         await servers.ready(_READY_S)
-        plan = faults.plan(seed, seconds, tuple(kinds or _possible(made)))
+        plan = faults.plan(seed, seconds, tuple(kinds or possible(made)))
         return await _Trial(made, seed, model, work, say).run(plan)
-
-
-def _possible(made: Fleet) -> list[faults.Kind]:
-    has_links, has_clocks = made.cluster.links is not None, bool(made.clocks)
-    return [
-        kind
-        for kind in faults.KINDS
-        if (has_links or not kind.startswith(("link", "route"))) and (has_clocks or "clock" not in kind)
-    ]
 
 
 class _Trial:
@@ -224,6 +226,7 @@ class _Trial:
         return Trial(
             seed=self._seed,
             kind=made.cluster.kind,
+            servers=len(made.cluster.nodes),
             violations=tuple(self._violations),
             faults=Counter(each.kind for each in done),
             calls=Counter(end.end for history in histories for end in history.ended),

@@ -10,33 +10,53 @@ import pytest
 from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
+from survival import faults, trial
+from survival.breakage import breakage
 from survival.cluster import NAMES, Cluster, cluster
-from survival.node import num_messages
+from survival.fleet import Size, fleet
+from survival.history import RESULT
+from survival.node import Node, num_messages
 from survival.place import NotPermitted
+from survival.possible import possible
 
 from ..fleet.broker_view import connected
 from ..ops import docker, packages
+from ..waiting import until
+from .served import MODEL
 
 pytest.importorskip("testcontainers")
 
 STREAM = "WHEEL"
+SEED, SECONDS = 0, 15
+# What is done to a container otherwise than to a process.
+KINDS: tuple[faults.Kind, ...] = (
+    *("node killed", "node restarted", "node frozen", "node disk full", "node store truncated"),
+    *("link of a node cut", "link lossy", "link slow", "route cut"),
+)
 LEFT, MIDDLE, RIGHT = NAMES
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """In a Docker daemon that nobody else uses, which its clients find by the environment."""
+def engine() -> Iterator[None]:
+    """A Docker daemon that nobody else uses, which its clients find by the environment."""
     missing = [name for name in ("dockerd", "docker") if packages.find(name) is None]
     if missing:
         pytest.skip(f"not here: {', '.join(missing)}")
-    folder = tmp_path_factory.mktemp("containers")
     try:
         with docker.docker() as running, pytest.MonkeyPatch.context() as patch:
             patch.setenv("DOCKER_HOST", running.environment["DOCKER_HOST"])
-            with cluster(folder, kind="containers", extra_places=("client-0",)) as made:
-                yield made
+            yield
     except docker.CannotRun as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def three(
+    engine: None,  # noqa: ARG001 - it runs, and its clients find it
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("containers"), kind="containers", extra_places=("caller-0",)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -66,6 +86,13 @@ async def published(connection: NatsClient, numbers: range) -> None:
                     is_stored = True
 
 
+def speaks(node: Node) -> bool:
+    try:
+        return bool(node.ask("/varz"))
+    except OSError:
+        return False
+
+
 async def whole(servers: Cluster, num: int) -> None:
     """Wait until all have so many messages."""
     nodes = servers.nodes.values()
@@ -79,7 +106,7 @@ async def whole(servers: Cluster, num: int) -> None:
 
 async def test_clients_and_routes_have_networks_of_their_own(servers: Cluster) -> None:
     assert servers.kind == "containers"
-    assert servers.places["client-0"].namespace is None, "clients are on this machine, which reaches all"
+    assert servers.places["caller-0"].namespace is None, "clients are on this machine, which reaches all"
     for node in servers.nodes.values():
         routes = {route["remote_name"]: route["ip"] for route in node.ask("/routez")["routes"]}
         assert sorted([node.name, *routes]) == sorted(NAMES)
@@ -100,6 +127,7 @@ async def test_one_that_is_isolated_stays_so_though_it_is_started_anew(servers: 
         assert not servers.nodes[MIDDLE].is_running
         await asyncio.to_thread(servers.nodes[MIDDLE].start)
         await published(connection, range(10, 20))
+        await until(lambda: speaks(servers.nodes[MIDDLE]), "it has started")
         assert not servers.nodes[MIDDLE].ask("/routez")["routes"]
         servers.links.mend()
         await servers.ready()
@@ -133,6 +161,30 @@ async def test_all_are_killed_stopped_and_frozen_and_keep_what_they_had_and_wher
     assert {name: node.url for name, node in nodes.items()} == {name: url for name, (_, url) in before.items()}
     assert all(node.pid != before[name][0] for name, node in nodes.items())
     assert nodes[LEFT].log.count("Server is ready") == 2
+
+
+async def test_where_callers_and_workers_are_here_no_link_of_theirs_is_in_the_plan(
+    three: Cluster, tmp_path: Path
+) -> None:
+    size = Size(rows=0, workers=0, producers=0, callers=1)
+    with fleet(three, MODEL, size, 0, tmp_path) as made:
+        links = {kind for kind in possible(made) if kind.startswith(("link", "route"))}
+        assert links == {"link of a node cut", "link lossy", "link slow", "route cut", "route cut one way"}
+        for which in range(5):
+            assert breakage(faults.Fault("link slow", 0, 1, which), made).of == {"links"}
+
+
+@pytest.mark.timeout(400)  # as trials in namespaces
+@pytest.mark.usefixtures("engine")
+async def test_a_trial_on_containers_holds(tmp_path: Path) -> None:
+    size = Size(kind="containers", rows=3000, rows_per_s=600)
+    found = await trial.run(
+        SEED, model=MODEL, seconds=SECONDS, size=size, work=tmp_path, say=lambda _: None, kinds=KINDS
+    )
+    assert found.violations == ()
+    assert (found.kind, found.servers) == ("containers", 3)
+    assert found.calls[RESULT] > 0
+    assert found.faults.keys() == {fault.kind for fault in faults.plan(SEED, SECONDS, KINDS)}
 
 
 # Docker's client leaves it to others to close a socket that it could not connect.

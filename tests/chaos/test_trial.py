@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from survival import faults, seeds, trial
@@ -13,6 +14,8 @@ from survival.cluster import cluster
 from survival.fleet import Size, fleet
 from survival.gap import Loss, finding
 from survival.history import RESULT, Asked, Ended, History
+from survival.place import NotPermitted
+from survival.possible import possible
 
 from ..waiting import until
 from .served import MODEL
@@ -39,12 +42,38 @@ async def test_each_kind_of_fault_is_known_to_whoever_does_it(tmp_path: Path) ->
         cluster(tmp_path / "nodes", extra_places=size.places, disk_mb=64, say=lambda _: None) as servers,
         fleet(servers, MODEL, size, 0, tmp_path) as made,
     ):
-        for kind in faults.KINDS:
-            if servers.links is None and kind.startswith(("link", "route")):
-                with pytest.raises(ValueError, match="no links"):
-                    breakage(faults.Fault(kind, 0, 1, 4), made)
-            else:
-                assert breakage(faults.Fault(kind, 0, 1, 4), made).of
+        for kind in possible(made):
+            assert breakage(faults.Fault(kind, 0, 1, 4), made).of
+        if servers.kind == "namespaces":
+            assert {*possible(made)} | {"worker clock jumps", "caller clock jumps"} == {*faults.KINDS}
+
+
+@pytest.mark.parametrize("num", [1, 3])
+async def test_what_cannot_be_done_or_leaves_nothing_promised_is_in_no_plan(tmp_path: Path, num: Literal[1, 3]) -> None:
+    size = Size(servers=num, rows=10)
+    with (
+        cluster(tmp_path / "nodes", size=num, kind="processes", extra_places=size.places) as servers,
+        fleet(servers, MODEL, size, 0, tmp_path) as made,
+    ):
+        left_out = {*faults.KINDS} - {*possible(made), "worker clock jumps", "caller clock jumps"}
+        stores = {kind for kind in left_out if kind.startswith("node store")}
+        assert left_out - stores == {kind for kind in faults.KINDS if kind.startswith(("link", "route"))}
+        assert len(stores) == (2 if num == 1 else 0), "a single copy is lost with its disk"
+        with pytest.raises(ValueError, match="no links"):
+            breakage(faults.Fault("link slow", 0, 1, 4), made)
+
+
+async def test_one_server_in_a_namespace_has_links_and_no_routes(tmp_path: Path) -> None:
+    size = Size(servers=1, rows=10)
+    try:
+        with (
+            cluster(tmp_path / "nodes", size=1, kind="namespaces", extra_places=size.places) as servers,
+            fleet(servers, MODEL, size, 0, tmp_path) as made,
+        ):
+            links = {kind for kind in possible(made) if kind.startswith(("link", "route"))}
+            assert links == {kind for kind in faults.KINDS if kind.startswith("link")}
+    except NotPermitted as error:
+        pytest.skip(str(error))
 
 
 async def test_what_is_broken_is_mended_though_the_trial_is_given_up(tmp_path: Path) -> None:
