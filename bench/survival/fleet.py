@@ -24,6 +24,7 @@ from survival.callers import Caller
 from survival.clock import Clock, NoLibrary
 from survival.cluster import Cluster
 from survival.texts import texts
+from survival.wish import Queries
 
 # Short, so that what a killed worker held comes back while the trial goes on.
 _ONLINE_ACK_WAIT_S, _BATCH_ACK_WAIT_S = 3, 5
@@ -47,8 +48,11 @@ class Size:
         calls_per_s: Of each caller.
         producers: Processes of the job.
         rows: Of its corpus.
-        rows_per_s: That all workers together do at most: undisturbed, the job takes rows / rows_per_s.
+        rows_per_s: That all workers together do at most: undisturbed, the job takes rows / rows_per_s; None is as many
+            as this machine can.
         shards: Of online work, each on a server of its own; None is one for each server.
+        queries: What callers ask; None is calls of all kinds, half of the callers hedging. Who asks queries connects
+            to one server at first, the next caller to the next one: so none is lost whose clients are not looked at.
     """
 
     workers: int = 2
@@ -56,8 +60,9 @@ class Size:
     calls_per_s: float = 12
     producers: int = 2
     rows: int = 40_000
-    rows_per_s: float = 1000
+    rows_per_s: float | None = 1000
     shards: int | None = None
+    queries: Queries | None = None
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -182,19 +187,20 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
 
     def worker(number: int) -> AbstractContextManager[Process]:
         nodes = list(cluster.nodes)[: size.shards]
-        options = {
+        options: dict[str, object] = {
             "--worker": f"worker-{number}",
             "--shards": len(nodes),
             "--placement": ",".join(nodes),
             "--queues": _QUEUES,
             "--replicas": len(cluster.nodes),
-            "--tokens-per-s": size.rows_per_s * _TOKENS_OF_A_ROW / size.workers,
             "--online-ack-wait": _ONLINE_ACK_WAIT_S,
             "--batch-ack-wait": _BATCH_ACK_WAIT_S,
             "--max-step-s": _MAX_STEP_S,
             "--ailments": work / f"worker-{number}.ailment",
             "--ledger": work / "ledgers" / f"worker-{number}-{next(lives)}.json",
         }
+        if size.rows_per_s is not None:
+            options["--tokens-per-s"] = size.rows_per_s * _TOKENS_OF_A_ROW / size.workers
         return processes.worker(
             "survival.worker",
             model,
@@ -213,18 +219,21 @@ def _crew(stack: ExitStack, cluster: Cluster, model: str, size: Size, work: Path
 def _caller(
     cluster: Cluster, model: str, size: Size, seed: int, work: Path, number: int, clock: Clock | None
 ) -> Caller:
+    nodes = list(cluster.nodes.values())
+
     def plan(life: int) -> Plan:
         name = f"caller-{number}-{life}"
         return Plan(
             name=name,
-            url=cluster.url,
+            url=cluster.url if size.queries is None else nodes[number % len(nodes)].url,
             model=model,
             history=str(work / "histories" / f"{name}.jsonl"),
             texts=texts(seed, _NUM_TEXTS),
             # Another one for each life, so that nobody asks the same again.
             seed=seed * 1000 + number * 100 + life,
             rate=size.calls_per_s,
-            hedged=number % 2 == 1,
+            hedged=size.queries is None and number % 2 == 1,
+            queries=size.queries,
         )
 
     log = work / f"caller-{number}.log"

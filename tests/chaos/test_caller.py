@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from bulk.oracle import Oracle
-from survival import caller
-from survival.caller import Caller, Plan, Wish
+from survival import caller, wish
+from survival.caller import Caller, Plan
 from survival.checker import Allowed, Freeze, check, gaps
 from survival.digests import expected
 from survival.errand import errand, stop
 from survival.history import NEVER, RESULT, read, written
 from survival.texts import texts
+from survival.wish import Wish
 
 from ..waiting import until
 from .served import NAME, Served
@@ -95,7 +96,7 @@ async def test_a_call_that_never_ends_is_written_as_that(tmp_path: Path, monkeyp
         is_done = was_cancelled = False
 
     monkeypatch.setattr(caller, "_BOUND_S", 0.01)
-    monkeypatch.setattr(caller, "_SHORTEST_S", 0.01)
+    monkeypatch.setattr(wish, "SHORTEST_S", 0.01)
     silent, file = Silent(), tmp_path / "a.jsonl"
     with written(file) as history:
         one = plan("nats://nowhere", file, longest_s=0.02, seconds=0.1)

@@ -78,8 +78,8 @@ def test_a_gap_is_that_of_the_loss_and_a_call_that_fails_early_is_told() -> None
             Ended(call="c-3", at_s=3.2, end="ModelNotFound", text="none"),
         ],
     )
-    found = finding([Loss("left killed", 2.0, 4.0), Loss("right killed", 7.0, 8.0)], [history])
-    gap, of_one, early = found.verdicts
+    found = finding([Loss("server", "left killed", 2.0, 4.0), Loss("server", "right killed", 7.0, 8.0)], [history])
+    gap, of_one, early, late = found.verdicts
     # From the moment in which somebody asks: before, nobody missed anything.
     assert gap.found == of_one.found == pytest.approx(3.1)
     assert found.figures[2].value < 1.1
