@@ -21,7 +21,8 @@ from survival.fleet import Fleet, Size, fleet
 from survival.history import RESULT, Asked, Ended, History, read
 from survival.wish import Queries
 
-_READY_S, _CALM_S, _LOST_S = 60.0, 5.0, 6.0
+# While something is away, and after it is back, calls go on: each of them ends while others are asked.
+_READY_S, _WARM_S, _LOST_S, _CALM_S = 60.0, 2.0, 6.0, 4.0
 _LOOK_EVERY_S = 0.1
 _LIMIT_S = 1.0
 _SHARDS = 2
@@ -85,7 +86,6 @@ async def measure(model: str, work: Path, say: Callable[[str], None]) -> Finding
         await servers.ready(_READY_S)
         await asyncio.to_thread(made.crew.start_all)
         losses = [await _lose(made, way, say) for way in _ways(made)]
-        await asyncio.sleep(_CALM_S)
         await asyncio.to_thread(stop_all, made.callers)
     return finding(losses, [read(life.history) for caller in made.callers for life in caller.lives])
 
@@ -107,17 +107,17 @@ def _ways(made: Fleet) -> Iterator[_Way]:
 
 
 async def _lose(made: Fleet, way: _Way, say: Callable[[str], None]) -> Loss:
-    if way.of == "server":
-        await asyncio.to_thread(_begin_anew, made.callers)
+    await asyncio.to_thread(_begin_anew, made.callers)
     await made.cluster.ready(_READY_S)
     await _answered(made.callers)
-    await asyncio.sleep(_CALM_S)
+    await asyncio.sleep(_WARM_S)
     say(way.what)
     began_s = monotonic()
     await asyncio.to_thread(way.lose)
     await asyncio.sleep(_LOST_S)
     ended_s = monotonic()
     await asyncio.to_thread(way.back)
+    await asyncio.sleep(_CALM_S)
     return Loss(way.of, way.what, began_s, ended_s)
 
 
