@@ -132,7 +132,7 @@ async def _answered(callers: Sequence[Caller]) -> None:
     """Wait until each has begun: a process takes its time to start."""
     files = [caller.lives[-1].history for caller in callers]
     async with asyncio.timeout(_READY_S):
-        while not all(file.exists() and read(file).ended for file in files):
+        while not all(file.exists() and read(file).ended for file in files):  # noqa: ASYNC110 - a file has no event
             await asyncio.sleep(_LOOK_EVERY_S)
 
 

@@ -160,7 +160,7 @@ async def test_of_a_shard_that_stands_still_only_the_first_call_waits(servers: C
 
 @pytest.mark.usefixtures("patient")
 async def test_a_shard_is_not_blamed_for_the_server_of_the_connection(servers: Cluster, minilm: Engine) -> None:
-    """The client is connected to the right server, and takes its two shards in turn: the left one's, the right one's."""
+    """The client is connected to the right server, and takes two shards in turn: the left one's, the right one's."""
     left, right = servers.nodes[LEFT], servers.nodes[RIGHT]
     config = placed(left.url, shards=2, placement=(LEFT, RIGHT))
     async with running(minilm, config), await Client.connect(right.url) as client:
