@@ -108,7 +108,7 @@ def test_a_gap_of_one_caller_is_none_of_all_and_one_of_a_worker_is_judged_by_its
     server, worker = Loss("server", "left frozen", 2.0, 5.0), Loss("worker", "worker 0 frozen", 2.0, 5.0)
     gap, of_one, *failed = finding([server], [one, other]).verdicts
     assert gap.found < 0.2
-    assert of_one.found == pytest.approx(2.1)
+    assert of_one.found == pytest.approx(2.01)
     assert [each.found for each in failed] == [0, 0]
     assert all(verdict.holds for verdict in finding([worker], [one, other]).verdicts)
 
