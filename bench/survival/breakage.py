@@ -20,7 +20,6 @@ from survival import store
 from survival.ailment import Ailment, inflict
 from survival.faults import Fault, place_of
 from survival.fleet import Fleet
-from survival.node import Node, has_failed_to_write
 
 Doing: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -90,21 +89,12 @@ def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
             return Breakage(frozenset({node.name}), _calling(node.freeze), _calling(node.thaw))
         case "node disk full":
             disk = cluster.disks[node.name]
-            return Breakage(
-                frozenset({node.name}), _calling(disk.fill), _calling(disk.free, partial(_write_again, node))
-            )
+            return Breakage(frozenset({node.name}), _calling(disk.fill), _calling(disk.free))
         case "all nodes killed":
             return Breakage(every, _calling(*(each.kill for each in nodes)), _calling(*(each.start for each in nodes)))
         case _:
             damage = store.lose if fault.kind == "node store lost" else lambda of: store.truncate(of, chance)
             return Breakage(every | {"links"}, _after(cluster.ready, node.kill, lambda: damage(node.store)), back)
-
-
-def _write_again(node: Node) -> None:
-    """Start a server anew that does not try by itself, as whoever watches its health does once there is room."""
-    if node.is_running and has_failed_to_write(node):
-        node.stop()
-        node.start()
 
 
 def _of_links(fault: Fault, fleet: Fleet) -> Breakage:

@@ -14,6 +14,7 @@ from typing import Any
 from survival.breakage import Breakage, breakage, bring_back
 from survival.faults import Fault, Kind
 from survival.fleet import Fleet
+from survival.node import Node, has_given_up
 
 _LOOK_EVERY_S = 0.5
 
@@ -62,14 +63,34 @@ class Breaking:
                 await asyncio.sleep(max(0.0, begun_s + fault.at_s - loop.time()))
                 tasks.create_task(self._one(fault))
 
-    async def keep_workers(self) -> None:
-        """Start workers again that have ended by themselves, as whoever runs them does, until cancelled."""
+    async def keep(self) -> None:
+        """Start again who will not go on by himself and is not broken now, as those who run them do, until cancelled.
+
+        Raises:
+            Exception: A process of the trial could not be started.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_workers())
+            for node in self._fleet.cluster.nodes.values():
+                tasks.create_task(self._keep_server(node))
+
+    async def _keep_workers(self) -> None:
+        """Those that have ended."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             for number in self._fleet.crew.ended:
                 async with self._locks[f"worker-{number}"]:
                     if number in self._fleet.crew.ended:
                         await bring_back(self._fleet.crew, number)
+
+    async def _keep_server(self, node: Node) -> None:
+        """One that found its disk full, once there is room: it does not try again."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            async with self._locks[node.name]:
+                if node.is_running and await asyncio.to_thread(has_given_up, node):
+                    await asyncio.to_thread(node.stop)
+                    await asyncio.to_thread(node.start)
 
     async def _one(self, fault: Fault) -> None:
         broken = breakage(fault, self._fleet)

@@ -1,7 +1,7 @@
 """`python -m survival.caller`: a process whose calls go by a plan, and which keeps what it asked and what it got.
 
-It knows the client and how callers are: some wait long, some hardly, some give up. It does not know what is broken
-meanwhile. It asks until its time is over or SIGTERM comes, and ends when all that it asked has ended.
+It knows the client and when to call it; what for is wish.py's. It does not know what is broken meanwhile. It asks until
+its time is over or SIGTERM comes, and ends when all that it asked has ended.
 """
 
 import asyncio
@@ -17,20 +17,13 @@ from time import monotonic
 import numpy as np
 from economics import processes
 from headrace import Client, Embeddings, HeadraceError, Hedging, ItemsFailed, RequestFailed, errors
-from headrace_contracts import Priority
 from headrace_contracts.credentials import Credentials
 from headrace_workers import event_loop
 
 from survival.digests import digest
 from survival.history import CANCELLED, NEVER, RESULT, Asked, Ended, Writer, written
+from survival.wish import LONGEST_S, Queries, Wish
 
-_SHORTEST_S, _LONGEST_S = 0.2, 20.0
-_FEW, _MANY = 8, 60
-# Of calls: those with one text, with a few, with many.
-_SIZES = (0.7, 0.25, 0.05)
-_IMPATIENT, _BATCH = 0.15, 0.1
-_RETRIES = (0, 2, None)
-_TENANTS = (None, "search", "re-index")
 # What a call may take beyond its timeout before nobody believes in its end any more; twice, since whoever was frozen
 # finds all of his timers due at once.
 _BOUND_S = 5.0
@@ -52,6 +45,7 @@ class Plan:
         seconds: For which it asks; None asks until SIGTERM.
         hedged: Whether late queries are asked a second time.
         longest_s: The most patient calls have so much time.
+        queries: What all calls are; None is calls of all kinds, at random moments.
         access: File of its user; None needs none.
     """
 
@@ -64,43 +58,9 @@ class Plan:
     rate: float = 10.0
     seconds: float | None = None
     hedged: bool = False
-    longest_s: float = _LONGEST_S
+    longest_s: float = LONGEST_S
+    queries: Queries | None = None
     access: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """A call before it has a time.
-
-    Attributes:
-        texts: Which ones of the plan's.
-        timeout_s: That the client is given.
-        patience_s: After which it is given up; None waits.
-        tenant: In whose name.
-        priority: Its class.
-        retries: See Client.embed.
-    """
-
-    texts: tuple[int, ...]
-    timeout_s: float
-    patience_s: float | None
-    tenant: str | None
-    priority: Priority
-    retries: int | None
-
-    @classmethod
-    def out_of(cls, chance: random.Random, num_texts: int, longest_s: float) -> "Wish":
-        """One of all kinds that there are."""
-        (most,) = chance.choices((1, _FEW, _MANY), _SIZES)
-        timeout_s = round(_SHORTEST_S * (longest_s / _SHORTEST_S) ** chance.random(), 3)
-        return cls(
-            texts=tuple(chance.choices(range(num_texts), k=chance.randint(1, most))),
-            timeout_s=timeout_s,
-            patience_s=round(chance.random() * timeout_s, 3) if chance.random() < _IMPATIENT else None,
-            tenant=chance.choice(_TENANTS),
-            priority="batch" if chance.random() < _BATCH else "online",
-            retries=chance.choice(_RETRIES),
-        )
 
 
 class Caller:
@@ -113,19 +73,25 @@ class Caller:
         self._numbers = count()
 
     async def ask(self, stop: asyncio.Event) -> None:
-        """Make calls at random moments until told to stop, and wait for all of them."""
+        """Make calls until told to stop, and wait for all of them."""
         plan, chance = self._plan, random.Random(self._plan.seed)  # noqa: S311 - it is to be the same each time
         due_s = begun_s = monotonic()
         async with asyncio.TaskGroup() as tasks:
             while plan.seconds is None or due_s < begun_s + plan.seconds:
-                due_s += chance.expovariate(plan.rate)
-                wish = Wish.out_of(chance, len(plan.texts), plan.longest_s)
+                due_s += chance.expovariate(plan.rate) if plan.queries is None else 1 / plan.rate
+                wish = self._wish(chance)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(0.0, due_s - monotonic())):
                         await stop.wait()
                 if stop.is_set():
                     return
                 tasks.create_task(self._call(wish))
+
+    def _wish(self, chance: random.Random) -> Wish:
+        plan = self._plan
+        if plan.queries is None:
+            return Wish.out_of(chance, len(plan.texts), plan.longest_s)
+        return Wish.query(chance, len(plan.texts), plan.queries)
 
     async def _call(self, wish: Wish) -> None:
         name = f"{self._plan.name}-{next(self._numbers)}"

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 from bulk.corpus import Corpus
 from bulk.crew import Crew, Process
@@ -26,6 +27,7 @@ from survival.clock import Clock, NoLibrary
 from survival.cluster import Cluster, Count, Kind
 from survival.passes import Passes
 from survival.texts import texts
+from survival.wish import Queries
 
 # Short, so that what a killed worker held comes back while the trial goes on.
 _ONLINE_ACK_WAIT_S, _BATCH_ACK_WAIT_S = 3, 5
@@ -51,8 +53,11 @@ class Size:
         calls_per_s: Of each caller.
         producers: Processes of the job.
         rows: Of its corpus.
-        rows_per_s: That all workers together do at most: undisturbed, the job takes rows / rows_per_s.
+        rows_per_s: That all workers together do at most: undisturbed, the job takes rows / rows_per_s; None is as many
+            as this machine can.
         shards: Of online work, each on a server of its own; None is one for each server.
+        queries: What callers ask; None is calls of all kinds, half of the callers hedging. Who asks queries connects
+            to one server at first, the next caller to the next one: so none is lost whose clients are not looked at.
     """
 
     servers: Count = 3
@@ -62,8 +67,9 @@ class Size:
     calls_per_s: float = 12
     producers: int = 2
     rows: int = 40_000
-    rows_per_s: float = 1000
+    rows_per_s: float | None = 1000
     shards: int | None = None
+    queries: Queries | None = None
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -71,9 +77,9 @@ class Size:
         kinds = {"worker": self.workers, "caller": self.callers, "producer": self.producers}
         return tuple(f"{kind}-{number}" for kind, num in kinds.items() for number in range(num))
 
-    def scope(self, model: str, num_nodes: int) -> Scope:
-        """What its users are for: a fleet of a model, with so many servers, which makes what is not there."""
-        return Scope(models=(model,), shards=self.shards or num_nodes, queues=_QUEUES, may_provision=True)
+    def scope(self, model: str) -> Scope:
+        """What its users are for: a fleet of a model, which makes what is not there."""
+        return Scope(models=(model,), shards=self.shards or self.servers, queues=_QUEUES, may_provision=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,49 +136,30 @@ def fleet(
         work: Folder for what it writes.
         passes: Of all places, if the servers ask for them.
     """
-    name, job = served_name(WorkerConfig(), model), f"trial-{seed}"
     for folder in ("ledgers", "histories", "sink"):
         (work / folder).mkdir()
-    documents = work / "documents"
+    documents, job = work / "documents", f"trial-{seed}"
     corpus = Corpus(documents=size.rows, seed=seed, shards=5, bad=0.001 if size.rows else 0)
     corpus.write(documents, Checkpoint.read(resolve(model), model).transformer / "tokenizer.json")
+    making = _Making(cluster=cluster, model=model, size=size, seed=seed, work=work, passes=passes)
     with ExitStack() as stack:
         producers: list[Reindex] = []
         pids = lambda: [pid for each in producers if (pid := each.pid) is not None]  # noqa: E731 - of a line
         sink = stack.enter_context(disk(work / "sink", _SINK_MB, pids))
-        what = command(
-            documents,
-            sink.folder,
-            url=cluster.url,
-            model=name,
-            job=job,
-            options=("--window-rows", str(_WINDOW_ROWS)),
-        )
-        producers += [
-            Reindex(
-                *what,
-                max_tries=_TRIES,
-                log=work / f"producer-{number}.log",
-                environment=_access(passes, f"producer-{number}"),
-                prefix=cluster.places[f"producer-{number}"].prefix,
-            )
-            for number in range(size.producers)
-        ]
-        clocks = _clocks(size, work)
+        producers += [making.producer(number, documents, sink.folder, job) for number in range(size.producers)]
+        crew = making.crew(stack.enter_context((work / "workers.log").open("ab")))
+        stack.callback(crew.stop_all)
         made = Fleet(
             cluster=cluster,
-            crew=_crew(stack, cluster, model, size, work, clocks, passes),
-            clocks=clocks,
-            ailments=[work / f"worker-{number}.ailment" for number in range(size.workers)],
+            crew=crew,
+            clocks=making.clocks,
+            ailments=[making.ailment(number) for number in range(size.workers)],
             ledgers=work / "ledgers",
             producers=producers,
-            callers=[
-                _caller(cluster, name, size, seed, work, number, clocks.get(f"caller-{number}"), passes)
-                for number in range(size.callers)
-            ],
+            callers=[making.caller(number) for number in range(size.callers)],
             sink=sink,
             documents=documents,
-            model=name,
+            model=making.name,
             job=job,
             seed=seed,
             passes=passes,
@@ -182,89 +169,106 @@ def fleet(
         yield made
 
 
+class _Making:
+    """Of the processes of one fleet."""
+
+    def __init__(
+        self, *, cluster: Cluster, model: str, size: Size, seed: int, work: Path, passes: Passes | None
+    ) -> None:
+        self.name = served_name(WorkerConfig(), model)
+        self.clocks = _clocks(size, work)
+        self._cluster = cluster
+        self._model = model
+        self._size = size
+        self._seed = seed
+        self._work = work
+        self._passes = passes
+
+    def producer(self, number: int, documents: Path, sink: Path, job: str) -> Reindex:
+        place = f"producer-{number}"
+        options = ("--window-rows", str(_WINDOW_ROWS))
+        access = self._access(place)
+        return Reindex(
+            *command(documents, sink, url=self._cluster.url, model=self.name, job=job, options=options),
+            max_tries=_TRIES,
+            log=self._work / f"{place}.log",
+            environment={} if access is None else {"HEADRACE_ACCESS": access},
+            prefix=self._cluster.places[place].prefix,
+        )
+
+    def ailment(self, number: int) -> Path:
+        return self._work / f"worker-{number}.ailment"
+
+    def crew(self, log: IO[bytes]) -> Crew:
+        lives = count()
+
+        def worker(number: int) -> AbstractContextManager[Process]:
+            place = f"worker-{number}"
+            return processes.worker(
+                "survival.worker",
+                self._model,
+                self._cluster.url,
+                *self._worker(number, self._work / "ledgers" / f"{place}-{next(lives)}.json"),
+                log=log,
+                environment=self._environment(place),
+                prefix=self._cluster.places[place].prefix,
+            )
+
+        return Crew(self._size.workers, worker)
+
+    def _worker(self, number: int, ledger: Path) -> Iterator[str]:
+        """Flags of one."""
+        size, nodes = self._size, list(self._cluster.nodes)[: self._size.shards]
+        rate = None if size.rows_per_s is None else size.rows_per_s * _TOKENS_OF_A_ROW / size.workers
+        options = {
+            "--worker": f"worker-{number}",
+            "--access": self._access(f"worker-{number}"),
+            "--shards": len(nodes),
+            "--placement": ",".join(nodes),
+            "--queues": _QUEUES,
+            "--replicas": len(self._cluster.nodes),
+            "--tokens-per-s": rate,
+            "--online-ack-wait": _ONLINE_ACK_WAIT_S,
+            "--batch-ack-wait": _BATCH_ACK_WAIT_S,
+            "--max-step-s": _MAX_STEP_S,
+            "--ailments": self.ailment(number),
+            "--ledger": ledger,
+        }
+        for name, value in options.items():
+            if value is not None:
+                yield from (name, str(value))
+
+    def caller(self, number: int) -> Caller:
+        size, cluster, place = self._size, self._cluster, f"caller-{number}"
+        nodes = list(cluster.nodes.values())
+
+        def plan(life: int) -> Plan:
+            name = f"{place}-{life}"
+            return Plan(
+                name=name,
+                url=cluster.url if size.queries is None else nodes[number % len(nodes)].url,
+                model=self.name,
+                history=str(self._work / "histories" / f"{name}.jsonl"),
+                texts=texts(self._seed, _NUM_TEXTS),
+                # Another one for each life, so that nobody asks the same again.
+                seed=self._seed * 1000 + number * 100 + life,
+                rate=size.calls_per_s,
+                hedged=size.queries is None and number % 2 == 1,
+                queries=size.queries,
+                access=self._access(place),
+            )
+
+        return Caller(cluster.places[place], plan, self._work / f"{place}.log", self._environment(place))
+
+    def _environment(self, place: str) -> Mapping[str, str]:
+        return self.clocks[place].environment if place in self.clocks else {}
+
+    def _access(self, place: str) -> str | None:
+        return None if self._passes is None else str(self._passes.by_name[place].file)
+
+
 def _clocks(size: Size, work: Path) -> dict[str, Clock]:
     try:
         return {name: Clock(work / f"{name}.clock") for name in size.places if not name.startswith("producer")}
     except NoLibrary:
         return {}
-
-
-def _environment(clock: Clock | None) -> Mapping[str, str]:
-    return {} if clock is None else clock.environment
-
-
-def _access(passes: Passes | None, place: str) -> Mapping[str, str]:
-    return {} if passes is None else {"HEADRACE_ACCESS": str(passes.by_name[place].file)}
-
-
-def _crew(
-    stack: ExitStack,
-    cluster: Cluster,
-    model: str,
-    size: Size,
-    work: Path,
-    clocks: Mapping[str, Clock],
-    passes: Passes | None,
-) -> Crew:
-    log = stack.enter_context((work / "workers.log").open("ab"))
-    lives = count()
-
-    def worker(number: int) -> AbstractContextManager[Process]:
-        nodes = list(cluster.nodes)[: size.shards]
-        options = {
-            "--worker": f"worker-{number}",
-            "--shards": len(nodes),
-            "--placement": ",".join(nodes),
-            "--queues": _QUEUES,
-            "--replicas": len(cluster.nodes),
-            "--tokens-per-s": size.rows_per_s * _TOKENS_OF_A_ROW / size.workers,
-            "--online-ack-wait": _ONLINE_ACK_WAIT_S,
-            "--batch-ack-wait": _BATCH_ACK_WAIT_S,
-            "--max-step-s": _MAX_STEP_S,
-            "--ailments": work / f"worker-{number}.ailment",
-            "--ledger": work / "ledgers" / f"worker-{number}-{next(lives)}.json",
-        }
-        if passes is not None:
-            options["--access"] = passes.by_name[f"worker-{number}"].file
-        return processes.worker(
-            "survival.worker",
-            model,
-            cluster.url,
-            *(str(word) for option in options.items() for word in option),
-            log=log,
-            environment=_environment(clocks.get(f"worker-{number}")),
-            prefix=cluster.places[f"worker-{number}"].prefix,
-        )
-
-    crew = Crew(size.workers, worker)
-    stack.callback(crew.stop_all)
-    return crew
-
-
-def _caller(
-    cluster: Cluster,
-    model: str,
-    size: Size,
-    seed: int,
-    work: Path,
-    number: int,
-    clock: Clock | None,
-    passes: Passes | None,
-) -> Caller:
-    def plan(life: int) -> Plan:
-        name = f"caller-{number}-{life}"
-        return Plan(
-            name=name,
-            url=cluster.url,
-            model=model,
-            history=str(work / "histories" / f"{name}.jsonl"),
-            texts=texts(seed, _NUM_TEXTS),
-            # Another one for each life, so that nobody asks the same again.
-            seed=seed * 1000 + number * 100 + life,
-            rate=size.calls_per_s,
-            hedged=number % 2 == 1,
-            access=None if passes is None else str(passes.by_name[f"caller-{number}"].file),
-        )
-
-    log = work / f"caller-{number}.log"
-    return Caller(cluster.places[f"caller-{number}"], plan, log, _environment(clock))

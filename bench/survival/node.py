@@ -90,6 +90,10 @@ class Node(Protocol):
         ...
 
 
+# Of one NATS stream, or of all that is JetStream.
+_GIVEN_UP = (b"write error", b"JetStream not enabled")
+
+
 def ask(monitor: str, path: str) -> Told:
     """What a server says of itself.
 
@@ -107,13 +111,14 @@ def ask(monitor: str, path: str) -> Told:
         raise OSError(f"half an answer: {error}") from error  # it was killed as it spoke
 
 
-def has_failed_to_write(node: Node) -> bool:
+def has_given_up(node: Node) -> bool:
     """Whether it takes no more messages because of its disk, as its health says: until it is started anew."""
     try:
         node.ask("/healthz")
     except HTTPError as error:
         with error:
-            return b"write error" in error.read()
+            said = error.read()
+        return any(sign in said for sign in _GIVEN_UP)
     except OSError:
         pass
     return False

@@ -6,7 +6,6 @@ writes new ones when they end. How JWTs are made is issuer.py's.
 """
 
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +89,10 @@ class Passes:
         self._ends: Mapping[Fault, End] = {}
 
     def follow(self, plan: Sequence[Fault], begins_s: float) -> None:
-        """Have credentials end by a plan whose faults begin then, in Unix seconds; who has connected before keeps his."""
+        """Have credentials end by a plan whose faults begin then, in Unix seconds.
+
+        Whoever has connected before keeps what he has until he connects again.
+        """
         self._ends = ends(plan, [*self.by_name], begins_s)
         for name, each in self.by_name.items():
             each.end_at([end.at_s for end in self._ends.values() if end.place == name])
@@ -147,4 +149,4 @@ def _write(file: Path, text: str) -> None:
     part = file.with_name(f".{file.name}.part")
     part.touch(0o600)
     part.write_text(text, "utf-8")
-    os.replace(part, file)
+    part.replace(file)

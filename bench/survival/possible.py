@@ -19,6 +19,8 @@ def _is_possible(kind: Kind, fleet: Fleet) -> bool:
     cluster = fleet.cluster
     if kind in _OF_STORES:
         return len(cluster.nodes) > 1  # of a single copy all that was acknowledged may be gone
+    if kind.startswith("credentials"):
+        return fleet.passes is not None
     if kind in _OF_ROUTES:
         return cluster.links is not None and len(cluster.nodes) > 1
     if kind == "link slow":

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 
 from bulk import checker as rows
 from bulk.oracle import Oracle
 from bulk.reindex import NotDone
 from bulk.verify import verify
 from headrace import HeadraceError
+from headrace_workers import WorkerConfig
+from headrace_workers.spec import served_name
 from nats.errors import Error as NatsError
 
 from survival import faults
@@ -28,12 +30,15 @@ from survival.errand import errand
 from survival.fleet import Fleet, Size, fleet
 from survival.history import History, read
 from survival.ledger import Ledger
+from survival.passes import Passes
 from survival.possible import possible
 from survival.queues import Left, left
 from survival.stranger import Plan as StrangerPlan
 from survival.wiretap import Wiretap, tapped
 
 _NODE_DISK_MB = 512
+# Until all processes are there, and the first fault may begin: credentials are written before any of them starts.
+_START_S = 12.0
 _READY_S = 60.0
 # After the last fault is mended: servers choose leaders, and each message that somebody dropped comes back.
 _CALM_S = 8.0
@@ -41,7 +46,7 @@ _JOB_S = 150.0
 _LEFT_S = 60.0
 _GRACE_S = 3.0
 # What a process says only if something is wrong with it, whatever was done to it.
-_BUGS = ("Traceback", "This is a bug", "never retrieved", "was destroyed")
+_BUGS = ("Traceback", "This is a bug", "never retrieved", "was destroyed", "nats-server does not let")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,8 @@ async def run(
         NotPermitted: This machine does not run servers of that kind.
         Exception: The trial itself did not work, such as a process that did not start, or a fault not to be done.
     """
+    scope = size.scope(served_name(WorkerConfig(), model))
+    passes = Passes(size.places, scope, work / "access")
     with (
         cluster(
             work / "nodes",
@@ -109,12 +116,14 @@ async def run(
             kind=size.kind,
             extra_places=size.places,
             disk_mb=_NODE_DISK_MB,
+            users=passes.settings,
             say=say,
         ) as servers,
-        fleet(servers, model, size, seed, work) as made,
+        fleet(servers, model, size, seed, work, passes) as made,
     ):
         await servers.ready(_READY_S)
         plan = faults.plan(seed, seconds, tuple(kinds or possible(made)))
+        passes.follow(plan, time() + _START_S)
         return await _Trial(made, seed, model, work, say).run(plan)
 
 
@@ -157,7 +166,7 @@ class _Trial:
             yield
 
     async def _break(self, plan: Sequence[faults.Fault]) -> None:
-        keeping = asyncio.create_task(self._breaking.keep_workers())
+        keeping = asyncio.create_task(self._breaking.keep())
         try:
             await self._breaking.run(plan)
             await self._fleet.cluster.ready(_READY_S)

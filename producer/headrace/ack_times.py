@@ -30,8 +30,17 @@ class AckTimes:
         else:
             self._deviation_s += _DEVIATION_GAIN * (abs(seconds - self._smoothed_s) - self._deviation_s)
             self._smoothed_s += _GAIN * (seconds - self._smoothed_s)
-        self.timeout_s = min(max(self._smoothed_s + _DEVIATIONS * self._deviation_s, _LEAST_S), _MOST_S)
+        self._estimate()
 
-    def ran_out(self) -> None:
-        """None came in time: perhaps they take longer now."""
-        self.timeout_s = min(2 * self.timeout_s, _MOST_S)
+    def ran_out(self, waited_s: float) -> None:
+        """None came in so long: perhaps they take longer now. Of many that waited at the same time each may say so."""
+        self.timeout_s = min(max(2 * waited_s, self.timeout_s), _MOST_S)
+
+    def reconnected(self) -> None:
+        """The connection is a new one: that none came on the one before tells nothing of this one."""
+        self._estimate()
+
+    def _estimate(self) -> None:
+        if self._smoothed_s is not None:
+            timeout_s = self._smoothed_s + _DEVIATIONS * self._deviation_s
+            self.timeout_s = min(max(timeout_s, _LEAST_S), _MOST_S)

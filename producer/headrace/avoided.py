@@ -49,6 +49,10 @@ class Avoided:
             pause.seconds = min(2 * pause.seconds, self._longest_s)
             pause.until_s = now_s + pause.seconds
 
+    def forgive_all(self) -> None:
+        """All are as good as any."""
+        self._pauses.clear()
+
     def forgive(self, route: str) -> None:
         """It is as good as any."""
         self._pauses.pop(route, None)

@@ -61,7 +61,7 @@ class Exchange:
         # Each class of each tenant has its own: a long batch call must not hold up a query of the same client, nor one
         # caller of a gateway another. They last as long as somebody is in them.
         self._windows: WeakValueDictionary[tuple[Priority, str | None], asyncio.Semaphore] = WeakValueDictionary()
-        link.on_up = lambda: self._tell_all(Outcome.LOST)
+        link.on_up = self._reconnected
         link.on_not_allowed = self._forbid
         self._forbidden: dict[str, NotAllowed] = {}
 
@@ -250,6 +250,12 @@ class Exchange:
             self._health.answered(pending.route)
         if kind != _HEDGE or isinstance(event, Reply):
             pending.events.put_nowait(event)
+
+    def _reconnected(self) -> None:
+        """What nobody answered on the lost connection, even if for long, says nothing of shards or PubAcks."""
+        self._health.reconnected()
+        self._acks.reconnected()
+        self._tell_all(Outcome.LOST)
 
     def _tell_all(self, outcome: Outcome) -> None:
         for call in self._calls.values():

@@ -91,7 +91,7 @@ class Pending:
                 timer = call_later(patience_s, self.events.put_nowait, Outcome.UNCONFIRMED)
                 event = await self.events.get()
             if event is Outcome.UNCONFIRMED and is_online:
-                self._acks.ran_out()
+                self._acks.ran_out(patience_s)
             if event is Outcome.STORED:
                 timer.cancel()
                 # The broker forgets what has waited for long in an online queue; in a batch queue it keeps it.

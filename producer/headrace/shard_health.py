@@ -46,6 +46,10 @@ class ShardHealth:
         self._proven.remove(route)
         return True
 
+    def reconnected(self) -> None:
+        """The connection is a new one: who said nothing on the one before was perhaps never asked."""
+        self._silent.forgive_all()
+
     def is_silent(self, route: str) -> bool:
         """Whether it has taken nothing since it did not answer in time."""
         return route in self._silent

@@ -4,19 +4,21 @@ import asyncio
 import random
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 from bulk.oracle import Oracle
-from survival import caller
-from survival.caller import Caller, Plan, Wish
+from survival import caller, wish
+from survival.caller import Caller, Plan
 from survival.checker import Allowed, Freeze, check, gaps
 from survival.digests import expected
 from survival.errand import errand, stop
 from survival.history import NEVER, RESULT, read, written
 from survival.texts import texts
+from survival.wish import Queries, Wish
 
 from ..waiting import until
 from .served import NAME, Served
@@ -95,7 +97,7 @@ async def test_a_call_that_never_ends_is_written_as_that(tmp_path: Path, monkeyp
         is_done = was_cancelled = False
 
     monkeypatch.setattr(caller, "_BOUND_S", 0.01)
-    monkeypatch.setattr(caller, "_SHORTEST_S", 0.01)
+    monkeypatch.setattr(wish, "SHORTEST_S", 0.01)
     silent, file = Silent(), tmp_path / "a.jsonl"
     with written(file) as history:
         one = plan("nats://nowhere", file, longest_s=0.02, seconds=0.1)
@@ -124,6 +126,25 @@ def test_wishes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
     impatient = [wish for wish in first if wish.patience_s is not None]
     assert 0 < len(impatient) < 200
     assert all(wish.patience_s is not None and wish.patience_s <= wish.timeout_s for wish in impatient)
+
+
+def test_queries_differ_in_their_text_alone() -> None:
+    chance = random.Random(5)  # noqa: S311 - it is to be the same each time
+    found = [Wish.query(chance, 80, Queries(timeout_s=5)) for _ in range(400)]
+    assert len({each.texts for each in found}) > 70
+    assert {each.texts[0] for each in found} <= set(range(80))
+    assert {replace(each, texts=()) for each in found} == {Wish(texts=(), timeout_s=5)}
+
+
+async def test_who_asks_queries_asks_evenly(served: Served, oracle: Oracle, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    queries = plan(served.url, file, rate=50.0, seconds=0.99, queries=Queries(timeout_s=5))
+    with errand("survival.caller", queries) as process:
+        await asyncio.to_thread(process.wait)
+    found = read(file)
+    assert check([found], expected(oracle, TEXTS)) == []
+    assert len(found.asked) == 50, "none for chance"
+    assert {(len(each.texts), each.timeout_s, each.priority) for each in found.asked} == {(1, 5.0, "online")}
 
 
 def test_texts_are_the_same_for_a_seed_and_odd_ones_are_among_them(oracle: Oracle) -> None:

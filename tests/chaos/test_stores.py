@@ -14,7 +14,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 from survival import store
 from survival.cluster import NAMES, cluster
-from survival.node import has_failed_to_write, num_messages
+from survival.node import has_given_up, num_messages
 
 from ..fleet.broker_view import connected
 
@@ -141,13 +141,13 @@ async def test_a_server_whose_disk_is_full_refuses_and_takes_again_once_it_is_fr
             with pytest.raises(NatsError):
                 await refused(connection)
         small.free()
-        assert await asyncio.to_thread(has_failed_to_write, node), "it does not try again by itself"
+        assert await asyncio.to_thread(has_given_up, node), "it does not try again by itself"
         small.fill()
         await asyncio.to_thread(node.stop)
         small.free()
         node.start()
         await alone.ready()
-        assert not await asyncio.to_thread(has_failed_to_write, node)
+        assert not await asyncio.to_thread(has_given_up, node)
         async with connected(alone.url) as connection:
             assert await kept(connection) == {number: body(number) for number in range(NUM)}
             await connection.jetstream().publish("wheel", b"it goes on")

@@ -98,21 +98,48 @@ def asked(call: str, at_s: float) -> Asked:
     return Asked(call=call, at_s=at_s, texts=(0,), timeout_s=5)
 
 
-def test_a_gap_is_that_of_the_loss_and_a_call_that_fails_early_is_told() -> None:
+def answered(call: str, at_s: float) -> Ended:
+    return Ended(call=call, at_s=at_s, end=RESULT)
+
+
+def test_a_gap_is_that_of_the_loss_and_calls_that_fail_are_told() -> None:
     history = History(
         caller="c",
         asked=[asked(f"c-{n}", float(n)) for n in range(10)],
         ended=[
-            *(Ended(call=f"c-{n}", at_s=n + 0.1, end=RESULT) for n in (0, 1, 2, 6, 7, 8)),
+            *(answered(f"c-{n}", n + 0.1) for n in (0, 1, 2, 6, 7, 8)),
             Ended(call="c-3", at_s=3.2, end="ModelNotFound", text="none"),
+            Ended(call="c-4", at_s=9.01, end="DeadlineExceeded", text="no reply"),
         ],
     )
-    found = finding([Loss("left killed", 2.0, 4.0), Loss("right killed", 7.0, 8.0)], [history])
-    gap, of_one, early = found.verdicts
+    found = finding([Loss("server", "left killed", 2.0, 4.0), Loss("server", "right killed", 7.0, 8.0)], [history])
+    gap, of_one, early, late = found.verdicts
     # From the moment in which somebody asks: before, nobody missed anything.
     assert gap.found == of_one.found == pytest.approx(3.1)
-    assert found.figures[2].value < 1.1
-    assert (early.found, found.notes) == (1, ["c-3: ModelNotFound: none"])
+    assert (early.found, late.found) == (1, 1)
+    assert found.notes == ["c-3: ModelNotFound: none", "c-4: DeadlineExceeded: no reply"]
+    figures = {figure.what: figure.value for figure in found.figures}
+    assert figures["right killed: gap of all callers"] < 1.1
+    assert figures["right killed: slowest call"] == pytest.approx(5.01)
+
+
+def test_a_gap_of_one_caller_is_none_of_all_and_one_of_a_worker_is_judged_by_its_failures_alone() -> None:
+    one = History(
+        caller="one",
+        asked=[asked(f"one-{n}", n / 10) for n in range(100)],
+        ended=[answered(f"one-{n}", max(n / 10, 4.0 if 20 <= n < 40 else 0) + 0.01) for n in range(100)],
+    )
+    other = History(
+        caller="other",
+        asked=[asked(f"other-{n}", n / 10) for n in range(100)],
+        ended=[answered(f"other-{n}", n / 10 + 0.01) for n in range(100)],
+    )
+    server, worker = Loss("server", "left frozen", 2.0, 5.0), Loss("worker", "worker 0 frozen", 2.0, 5.0)
+    gap, of_one, *failed = finding([server], [one, other]).verdicts
+    assert gap.found < 0.2
+    assert of_one.found == pytest.approx(2.01)
+    assert [each.found for each in failed] == [0, 0]
+    assert all(verdict.holds for verdict in finding([worker], [one, other]).verdicts)
 
 
 @pytest.mark.timeout(400)  # a trial waits for its job, on cores that others use, too

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headrace import Client
+from headrace import Client, DeadlineExceeded
 from headrace_contracts import subjects, topology
 from headrace_engine import Engine
 from headrace_workers import ServerUnfit, WorkerConfig
@@ -156,6 +156,24 @@ async def test_of_a_shard_that_stands_still_only_the_first_call_waits(servers: C
         for number in range(6):
             await client.embed(f"text {number}", timeout=1.9)
         servers.nodes[RIGHT].thaw()
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_shard_is_not_blamed_for_the_server_of_the_connection(servers: Cluster, minilm: Engine) -> None:
+    """The client is connected to the right server, and takes two shards in turn: the left one's, the right one's."""
+    left, right = servers.nodes[LEFT], servers.nodes[RIGHT]
+    config = placed(left.url, shards=2, placement=(LEFT, RIGHT))
+    async with running(minilm, config), await Client.connect(right.url) as client:
+        for number in range(2):
+            await client.embed(f"the model is known now: {number}")
+        right.freeze()
+        try:
+            await client.embed("by this one, for the left shard, it learns that it has to leave", timeout=20)
+            with pytest.raises(DeadlineExceeded):
+                await client.embed("the right shard's turn", timeout=0.5)
+            await client.embed("the left shard's turn again", timeout=1.9)
+        finally:
+            right.thaw()
 
 
 async def test_a_server_that_comes_back_has_its_shard_again(

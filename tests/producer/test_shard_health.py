@@ -47,6 +47,17 @@ def test_a_route_that_answers_is_as_good_as_new() -> None:
     assert health.order(ROUTES, 12) == ROUTES, "the pause is the first one again"
 
 
+def test_on_a_new_connection_no_route_is_silent() -> None:
+    health = ShardHealth()
+    for route in ROUTES:
+        health.answered(route)
+    health.silent("a", 0)
+    health.reconnected()
+    assert health.order(ROUTES, 0) == ROUTES
+    assert not health.is_silent("a")
+    assert health.silent("a", 1), "and it is news again"
+
+
 def test_a_route_that_is_gone_keeps_its_place_since_asking_costs_nothing() -> None:
     health = ShardHealth()
     health.silent("a", 0)
