@@ -4,6 +4,7 @@ It knows the order of things and what is asked at the end. What runs is fleet.py
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,7 +47,11 @@ _JOB_S = 150.0
 _LEFT_S = 60.0
 _GRACE_S = 3.0
 # What a process says only if something is wrong with it, whatever was done to it.
-_BUGS = ("Traceback", "This is a bug", "never retrieved", "was destroyed", "nats-server does not let")
+_BUGS = re.compile(
+    r"Traceback|This is a bug|never retrieved|was destroyed"
+    # A stranger may name other subjects for what he is answered.
+    r"|nats-server does not let \S+ \S+ (publish|subscribe) to (hr\.|\$)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +257,7 @@ class _Trial:
             f"{file.name}: {line}"
             for file in sorted(self._work.glob("*.log"))
             for line in file.read_text("utf-8", errors="replace").splitlines()
-            if any(sign in line for sign in _BUGS)
+            if _BUGS.search(line)
         ]
 
 

@@ -1,79 +1,75 @@
 """Operator mode: a user signs in by a creds file, whose JWT may expire and be replaced while programs run."""
 
-import base64
-import hashlib
-import json
-import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from shutil import copy
 
-import nkeys
 import pytest
 from headrace import Client, local
-from headrace_contracts.access import Scope, permissions
+from headrace_contracts import connection
+from headrace_contracts.access import Role, Scope, permissions
 from headrace_contracts.credentials import Credentials
+from survival.issuer import Issuer, new_user
 
 from ..waiting import until
+from .secured import CONFIGS
 
 
-def _pair(kind: int) -> Any:
-    return nkeys.from_seed(bytearray(nkeys.encode_seed(secrets.token_bytes(32), kind)))
+class Signed:
+    """A user, whose files are written anew."""
+
+    def __init__(self, issuer: Issuer, role: Role, scope: Scope, folder: Path) -> None:
+        self.user = new_user()
+        self.file = folder / f"{role}.toml"
+        self.creds = folder / f"{role}.creds"
+        self._issuer = issuer
+        self._granted = permissions(role, role, scope)
+        self.file.touch(0o600)
+        self.file.write_text(f'name = "{role}"\ncreds_file = "{self.creds.name}"\n')
+        self.creds.touch(0o600)
+
+    def write_creds(self, seconds: int) -> None:
+        self.creds.write_text(self._issuer.creds(self.user, self._granted, int(time.time()) + seconds))
 
 
-def _jwt(issuer: Any, subject: str, name: str, claims: dict[str, Any], **more: int) -> str:
-    """What `nsc` makes (NATS ADR-14): claims of version 2, signed by the issuer's nkey."""
-    body: dict[str, Any] = {"iat": int(time.time()), "iss": issuer.public_key.decode(), "name": name, "sub": subject}
-    body |= {"nats": {"version": 2, **claims}, **more}
-    body["jti"] = base64.b32encode(hashlib.sha256(json.dumps(body).encode()).digest()).decode().rstrip("=")
-    parts = [_part(json.dumps(each).encode()) for each in ({"typ": "JWT", "alg": "ed25519-nkey"}, body)]
-    return ".".join([*parts, _part(issuer.sign(".".join(parts).encode()))])
-
-
-def _part(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+@contextmanager
+def operated(issuer: Issuer, folder: Path) -> Iterator[str]:
+    """A server with the limits of ops/nats that knows an issuer."""
+    copy(CONFIGS / "limits.conf", folder)
+    config = folder / "jwt.conf"
+    config.write_text(f"include limits.conf\n{issuer.settings}")
+    with local._server(-1, "-c", str(config), "-js", "-sd", str(folder / "store")) as server:
+        yield server.url
 
 
 async def test_a_creds_file_lets_its_user_in_and_a_new_one_once_the_old_has_expired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    operator, user = _pair(nkeys.PREFIX_BYTE_OPERATOR), _pair(nkeys.PREFIX_BYTE_USER)
-    account, system = _pair(nkeys.PREFIX_BYTE_ACCOUNT), _pair(nkeys.PREFIX_BYTE_ACCOUNT)
-    limits: dict[str, Any] = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
-    storage = {"mem_storage": 1 << 30, "disk_storage": 1 << 30, "streams": -1, "consumer": -1, "wildcards": True}
-    ids = account.public_key.decode(), system.public_key.decode()
-    accounts = (
-        _jwt(operator, ids[0], "fleet", {"type": "account", "limits": {**limits, **storage}}),
-        _jwt(operator, ids[1], "system", {"type": "account", "limits": limits}),
-    )
-    config = tmp_path / "jwt.conf"
-    by_itself = _jwt(operator, operator.public_key.decode(), "op", {"type": "operator"})
-    preloaded = "\n".join(f"{each}: {jwt}" for each, jwt in zip(ids, accounts, strict=True))
-    config.write_text(
-        f"operator: {by_itself}\nsystem_account: {ids[1]}\nresolver: MEMORY\nresolver_preload: {{\n{preloaded}\n}}\n"
-    )
-    granted = permissions("query", "search", Scope())
-    claims: dict[str, Any] = {"type": "user", "pub": {"allow": granted.publish}, "sub": {"allow": granted.subscribe}}
-    claims |= dict.fromkeys(("subs", "data", "payload"), -1)
-
-    def write_creds(seconds: int) -> None:
-        jwt = _jwt(account, user.public_key.decode(), "search", claims, exp=int(time.time()) + seconds)
-        blocks = (("NATS USER JWT", jwt), ("USER NKEY SEED", user.seed.decode()))
-        text = "\n".join(f"-----BEGIN {name}-----\n{data}\n------END {name}------\n" for name, data in blocks)
-        (tmp_path / "search.creds").write_text(text)
-        (tmp_path / "search.creds").chmod(0o600)
-
-    write_creds(2)
-    path = tmp_path / "search.toml"
-    path.write_text('name = "search"\ncreds_file = "search.creds"\n')
-    path.chmod(0o600)
-    with local._server(-1, "-c", str(config), "-js", "-sd", str(tmp_path / "store")) as server:
-        async with await Client.connect(server.url, access=Credentials.read(path)) as client:
+    issuer = Issuer()
+    query = Signed(issuer, "query", Scope(), tmp_path)
+    query.write_creds(2)
+    with operated(issuer, tmp_path) as url:
+        async with await Client.connect(url, access=Credentials.read(query.file)) as client:
             assert await client.models() == []
             await until(lambda: "refuses these credentials" in caplog.text, "the JWT has expired")
             await until(lambda: client.state == "reconnecting", "the loss is seen")
-            (tmp_path / "search.creds").write_text("being written")
-            write_creds(3600)
+            query.creds.write_text("being written")
+            query.write_creds(3600)
             await client.wait_connected()
             assert await client.models() == []
-    assert str(user.seed.decode()) not in caplog.text
+    assert str(query.user.seed.decode()) not in caplog.text
+
+
+async def test_the_jwt_of_a_worker_with_many_queues_fits_in_a_line(tmp_path: Path) -> None:
+    issuer = Issuer()
+    scope = Scope(models=("a-model-with-quite-a-long-name-v2",), shards=4, queues=8, may_provision=True)
+    worker = Signed(issuer, "worker", scope, tmp_path)
+    worker.write_creds(3600)
+    with operated(issuer, tmp_path) as url:
+        nats, _ = await connection.connect(
+            url, name="worker", inbox="hr.inbox.worker.x", timeout_s=5, access=Credentials.read(worker.file)
+        )
+        assert nats.is_connected
+        await connection.close(nats)
