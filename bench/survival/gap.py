@@ -165,11 +165,18 @@ def finding(losses: Sequence[Loss], histories: Sequence[History]) -> Finding:
     figures, all_, one = [], [0.0], [0.0]
     for loss in losses:
         gap_s, of_one_s = _longest(histories, loss), max(_longest([each], loss) for each in histories)
-        took_s = max((call.took_s for call in calls if call.has_part_in(loss)), default=0.0)
+        back = Loss(loss.of, f"{loss.what}, then back", loss.ended_s, loss.ended_s + _CALM_S)
         figures += [
             Figure(what=f"{loss.what}: gap of all callers", value=gap_s, unit="s"),
             Figure(what=f"{loss.what}: gap of the caller that it hit most", value=of_one_s, unit="s"),
-            Figure(what=f"{loss.what}: slowest call", value=took_s, unit="s"),
+            *(
+                Figure(
+                    what=f"{each.what}: slowest call",
+                    value=max((call.took_s for call in calls if call.has_part_in(each)), default=0.0),
+                    unit="s",
+                )
+                for each in (loss, back)
+            ),
         ]
         if loss.of == "server":
             all_.append(gap_s)

@@ -121,6 +121,8 @@ def test_a_gap_is_that_of_the_loss_and_calls_that_fail_are_told() -> None:
     figures = {figure.what: figure.value for figure in found.figures}
     assert figures["right killed: gap of all callers"] < 1.1
     assert figures["right killed: slowest call"] == pytest.approx(5.01)
+    assert figures["left killed: slowest call"] == pytest.approx(0.2)
+    assert figures["left killed, then back: slowest call"] == pytest.approx(5.01)
 
 
 def test_a_gap_of_one_caller_is_none_of_all_and_one_of_a_worker_is_judged_by_its_failures_alone() -> None:
