@@ -18,8 +18,10 @@ from economics.processes import ProcessFailed
 
 from survival import store
 from survival.ailment import Ailment, inflict
+from survival.cluster import Cluster
 from survival.faults import Fault, place_of
 from survival.fleet import Fleet
+from survival.node import Node, has_given_up
 
 Doing: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -68,6 +70,23 @@ async def bring_back(crew: Crew, number: int) -> None:
         await asyncio.sleep(_AGAIN_S)
 
 
+async def revive(node: Node) -> None:
+    """Start a server anew that takes nothing more since its disk was full, as whoever watches its health does."""
+    if node.is_running and await asyncio.to_thread(has_given_up, node):
+        await asyncio.to_thread(node.stop)
+        await asyncio.to_thread(node.start)
+
+
+async def _well(cluster: Cluster) -> None:
+    """Wait until all servers are ready; for who has all of them at his mercy, so that nobody else revives any."""
+    waiting = asyncio.create_task(cluster.ready(_READY_S))
+    while not waiting.done():
+        await asyncio.wait([waiting], timeout=_AGAIN_S)
+        for node in cluster.nodes.values():
+            await revive(node)
+    await waiting
+
+
 def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
     cluster = fleet.cluster
     nodes = list(cluster.nodes.values())
@@ -78,7 +97,7 @@ def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
     async def back() -> None:
         """Until it has from the others what it lost, no other may fail: nothing is promised for two at a time."""
         await asyncio.to_thread(node.start)
-        await cluster.ready(_READY_S)
+        await _well(cluster)
 
     match fault.kind:
         case "node killed":
@@ -94,7 +113,9 @@ def _of_node(fault: Fault, fleet: Fleet) -> Breakage:
             return Breakage(every, _calling(*(each.kill for each in nodes)), _calling(*(each.start for each in nodes)))
         case _:
             damage = store.lose if fault.kind == "node store lost" else lambda of: store.truncate(of, chance)
-            return Breakage(every | {"links"}, _after(cluster.ready, node.kill, lambda: damage(node.store)), back)
+            return Breakage(
+                every | {"links"}, _after(partial(_well, cluster), node.kill, lambda: damage(node.store)), back
+            )
 
 
 def _of_links(fault: Fault, fleet: Fleet) -> Breakage:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from survival.breakage import Breakage, breakage, bring_back
+from survival.breakage import Breakage, breakage, bring_back, revive
 from survival.faults import Fault, Kind
 from survival.fleet import Fleet
-from survival.node import Node, has_given_up
+from survival.node import Node
 
 _LOOK_EVERY_S = 0.5
 
@@ -88,9 +88,7 @@ class Breaking:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             async with self._locks[node.name]:
-                if node.is_running and await asyncio.to_thread(has_given_up, node):
-                    await asyncio.to_thread(node.stop)
-                    await asyncio.to_thread(node.start)
+                await revive(node)
 
     async def _one(self, fault: Fault) -> None:
         broken = breakage(fault, self._fleet)

@@ -5,10 +5,12 @@ It knows bytes, and what a text's must be. It knows no fleet.
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bulk.oracle import Oracle
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bulk.oracle import Oracle  # brings torch with it, which a caller has no use for
 
 _BYTES = 8
 
@@ -18,6 +20,6 @@ def digest(row: NDArray[Any]) -> str:
     return blake2b(row.tobytes(), digest_size=_BYTES).hexdigest()
 
 
-def expected(oracle: Oracle, texts: Sequence[str]) -> list[str]:
+def expected(oracle: "Oracle", texts: Sequence[str]) -> list[str]:
     """Of the vector that each text must have; raises what the oracle raises."""
     return [digest(row) for row in oracle.vectors(texts)]

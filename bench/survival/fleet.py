@@ -66,7 +66,7 @@ class Size:
     callers: int = 2
     calls_per_s: float = 12
     producers: int = 2
-    rows: int = 40_000
+    rows: int = 15_000
     rows_per_s: float | None = 1000
     shards: int | None = None
     queries: Queries | None = None

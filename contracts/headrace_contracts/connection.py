@@ -178,6 +178,11 @@ def inbox_of(client: str, access: Credentials | None) -> str:
     return subjects.inbox(client, None if access is None else access.name)
 
 
+def is_of_cluster(nats: NatsClient) -> bool:
+    """Whether the server of a connection has others beside it."""
+    return bool(nats._server_info.get("cluster"))  # noqa: SLF001 - what the server said of itself; nats-py shows a part
+
+
 async def close(nats: NatsClient) -> None:
     """Close a connection, one that is lost too: what nats-py still had to send is lost with it."""
     # A connection may be lost before nats-py knows of it, which then writes to the closed transport: asyncio's own loop

@@ -118,7 +118,13 @@ class Patient(NatsClient):
 
     async def _attempt_reconnect(self) -> None:
         self._abort()
-        await super()._attempt_reconnect()
+        try:
+            await super()._attempt_reconnect()
+        except asyncio.InvalidStateError:
+            # Refused as soon as it is connected, it is replaced by another search, whose future it takes for its own.
+            future = self._reconnection_task_future
+            if future is None or not future.done():
+                raise
 
     def _abort(self) -> None:
         """Drop the connection with all that was to be sent."""

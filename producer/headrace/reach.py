@@ -100,6 +100,7 @@ def failure(doing: str, error: Exception) -> ConnectionFailed:
         return AccessDenied(str(error))
     if isinstance(error, ServiceUnavailableError) and error.err_code is None:  # nobody hears JetStream's subjects
         return ConnectionFailed(
-            f"{doing}: this nats-server runs without JetStream: start it with -js, or jetstream {{}}"
+            f"{doing}: nobody answers for JetStream: start nats-server with -js, or jetstream {{}}; of a cluster, "
+            "enough servers must be up to choose a leader"
         )
     return ConnectionFailed(f"{doing}: {error}")

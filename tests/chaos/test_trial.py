@@ -14,11 +14,12 @@ from survival.cluster import cluster
 from survival.fleet import Size, fleet
 from survival.gap import Loss, finding
 from survival.history import RESULT, Asked, Ended, History
+from survival.passes import Passes
 from survival.place import NotPermitted
 from survival.possible import possible
 
 from ..waiting import until
-from .served import MODEL
+from .served import MODEL, NAME
 
 SIZE = Size(rows=6000, rows_per_s=600)
 SECONDS = 15
@@ -38,9 +39,11 @@ def test_many_plans_have_all_kinds() -> None:
 
 async def test_each_kind_of_fault_is_known_to_whoever_does_it(tmp_path: Path) -> None:
     size = Size(rows=10)
+    passes = Passes(size.places, size.scope(NAME), tmp_path / "access")
+    passes.follow([faults.Fault(kind, 0, 1, 4) for kind in faults.KINDS], 0)
     with (
         cluster(tmp_path / "nodes", extra_places=size.places, disk_mb=64, say=lambda _: None) as servers,
-        fleet(servers, MODEL, size, 0, tmp_path) as made,
+        fleet(servers, MODEL, size, 0, tmp_path, passes) as made,
     ):
         for kind in possible(made):
             assert breakage(faults.Fault(kind, 0, 1, 4), made).of
@@ -57,10 +60,14 @@ async def test_what_cannot_be_done_or_leaves_nothing_promised_is_in_no_plan(tmp_
     ):
         left_out = {*faults.KINDS} - {*possible(made), "worker clock jumps", "caller clock jumps"}
         stores = {kind for kind in left_out if kind.startswith("node store")}
-        assert left_out - stores == {kind for kind in faults.KINDS if kind.startswith(("link", "route"))}
+        unlinked = {kind for kind in faults.KINDS if kind.startswith(("link", "route"))}
+        unasked = {kind for kind in faults.KINDS if kind.startswith("credentials")}
+        assert left_out - stores == unlinked | unasked
         assert len(stores) == (2 if num == 1 else 0), "a single copy is lost with its disk"
         with pytest.raises(ValueError, match="no links"):
             breakage(faults.Fault("link slow", 0, 1, 4), made)
+        with pytest.raises(ValueError, match="nobody has credentials"):
+            breakage(faults.Fault("credentials of a worker expire", 0, 1, 4), made)
 
 
 async def test_one_server_in_a_namespace_has_links_and_no_routes(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Operator mode: a user signs in by a creds file, whose JWT may expire and be replaced while programs run."""
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,20 @@ async def test_a_creds_file_lets_its_user_in_and_a_new_one_once_the_old_has_expi
             await client.wait_connected()
             assert await client.models() == []
     assert str(query.user.seed.decode()) not in caplog.text
+
+
+async def test_a_client_is_closed_in_order_while_its_credentials_have_expired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer = Issuer()
+    query = Signed(issuer, "query", Scope(), tmp_path)
+    query.write_creds(2)
+    with operated(issuer, tmp_path) as url:
+        async with await Client.connect(url, access=Credentials.read(query.file)) as client:
+            await until(lambda: client.state == "reconnecting", "the JWT has expired")
+            await until(lambda: "refuses these credentials" in caplog.text, "it was not let in again")
+        gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_the_jwt_of_a_worker_with_many_queues_fits_in_a_line(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
 from headrace_workers.errors import AccessRefused, ServerUnfit, ServerUnreachable
+from headrace_workers.leaders import led
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +89,10 @@ async def _doubt(link: Link) -> None:
 
 
 async def _check_jetstream(nats: NatsClient) -> None:
+    ask = nats.jetstream().account_info
     try:
-        await nats.jetstream().account_info()
+        # Of a cluster another server may have it, and just not be chosen yet.
+        await (led(ask) if connection.is_of_cluster(nats) else ask())
     except NotAllowed:
         raise
     except (NatsError, TimeoutError) as error:

@@ -1,7 +1,7 @@
 """Asks again what the broker cannot say while its servers choose a leader, of all or of one NATS stream.
 
 Knows which answers pass by themselves: a NATS stream of several copies has no leader for a moment after it was made,
-and for some seconds after a server was lost. Does not know what is asked.
+and for some seconds after a server was lost; one whose server is gone is back with it. Does not know what is asked.
 """
 
 import asyncio
@@ -9,16 +9,26 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeoutError
-from nats.js.errors import NoStreamResponseError, ServiceUnavailableError
+from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
 logger = logging.getLogger(__name__)
 
 # Elections take 4 to 9 s (nats-server, raft.go), and who has lost one waits for the next.
 _PATIENCE_S = 20.0
 _PAUSE_S = 0.25
+# Codes of a NATS stream, and of a consumer, of which all servers are gone (nats-server, errors.json).
+_OFFLINE = frozenset({10118, 10119})
 
 T = TypeVar("T")
+
+
+def passes(error: BaseException) -> bool:
+    """Whether it says that a leader is missing, or a server: that passes by itself, if not always soon."""
+    if isinstance(error, APIError) and error.err_code in _OFFLINE:
+        return True
+    return isinstance(error, (NatsTimeoutError, NoStreamResponseError, ServiceUnavailableError))
 
 
 async def led(ask: Callable[[], Awaitable[T]]) -> T:
@@ -32,8 +42,8 @@ async def led(ask: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await ask()
-        except (NatsTimeoutError, NoStreamResponseError, ServiceUnavailableError) as error:
-            if loop.time() > until_s:
+        except NatsError as error:
+            if not passes(error) or loop.time() > until_s:
                 raise
             logger.log(level, "the broker cannot say yet what the fleet needs, and is asked again: %r", error)
             level = logging.DEBUG

@@ -1,9 +1,9 @@
 """Makes sure that the broker has the NATS streams, consumers and buckets of a model.
 
 Knows the JetStream API calls: create if absent, compare if present, never overwrite. Knows that a server of a cluster
-may be gone, and what it held with it: then the API says nothing. What should stand there is data in contracts,
-topology.py; mending what differs is an operator's, upkeep.py. What an online NATS stream may hold is set later, by
-gate.py.
+may be gone, and what it held with it: then the API says nothing, or that it is offline. What should stand there is
+data in contracts, topology.py; mending what differs is an operator's, upkeep.py. What an online NATS stream may hold
+is set later, by gate.py.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from headrace_contracts import ModelSpec, limits, subjects, topology
 from headrace_contracts.api import api
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
-from nats.errors import TimeoutError as NatsTimeoutError
 
 from headrace_workers.config import WorkerConfig
 from headrace_workers.difference import differing
 from headrace_workers.errors import TopologyConflict
+from headrace_workers.leaders import passes
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +87,8 @@ class Provision:
     async def all(self, on_there: Callable[[str], None] = lambda _: None) -> float:
         """Create what is absent and compare what is present, then make the model known.
 
-        Online NATS streams of which the broker says nothing are left out as long as there are others: the server that
-        has them is gone.
+        Online NATS streams of which the broker says nothing, or that they are away, are left out as long as there are
+        others: the server that has them is gone.
 
         Args:
             on_there: called with the name of each NATS stream as soon as it and its consumer are there.
@@ -109,10 +109,10 @@ class Provision:
 
         # Side by side: of a server that is gone each request waits for its time-out.
         ends = dict(zip(names, await asyncio.gather(*map(one, names), return_exceptions=True), strict=True))
-        silent = [name for name in self._wanted.shards if isinstance(ends[name], NatsTimeoutError)]
+        silent = [name for name in self._wanted.shards if _is_away(ends[name])]
         if len(silent) < len(self._wanted.shards):
             for name in silent:
-                logger.warning("the broker says nothing of NATS stream %s: is the server gone that has it?", name)
+                logger.warning("the broker does not reach NATS stream %s: is the server gone that has it?", name)
                 del ends[name]
         standing = {name: _unless_failed(end) for name, end in ends.items()}
         self._warn_of_shared(standing)
@@ -178,6 +178,10 @@ class _Standing:
     server: str | None
     ack_wait_s: float | None
     is_new: bool
+
+
+def _is_away(end: _Standing | BaseException) -> bool:
+    return isinstance(end, BaseException) and passes(end)
 
 
 def _unless_failed(end: _Standing | BaseException) -> _Standing:
