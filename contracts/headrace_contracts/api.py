@@ -22,14 +22,16 @@ class Unreadable(NatsError):
     """Raised when what answers does not speak the JetStream API."""
 
 
-async def api(nats: NatsClient, call: str, config: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-    """What the server answers; None when `call` names something that does not exist.
+async def api(
+    nats: NatsClient, call: str, config: Mapping[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S
+) -> dict[str, Any] | None:
+    """What the server answers within some seconds; None when `call` names something that does not exist.
 
     Raises:
         nats.errors.Error: the server cannot be reached, or refuses, or its answer cannot be read.
     """
     body = b"" if config is None else json.dumps(config).encode()
-    return read_answer((await nats.request(f"$JS.API.{call}", body, timeout=_TIMEOUT_S)).data)
+    return read_answer((await nats.request(f"$JS.API.{call}", body, timeout=timeout_s)).data)
 
 
 def read_answer(data: bytes) -> dict[str, Any] | None:

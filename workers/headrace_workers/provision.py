@@ -24,6 +24,10 @@ from headrace_workers.leaders import passes
 
 logger = logging.getLogger(__name__)
 
+_ASK_S = 5.0
+# Nobody answers for a NATS stream whose server is gone. Asked for long, a worker would not see at once that it is back.
+_GLANCE_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -127,15 +131,15 @@ class Provision:
             TopologyConflict: it differs in a setting that decides correctness.
             nats.errors.Error: the server cannot be reached, refuses, or says nothing of it.
         """
-        standing = await self._stream(name)
+        standing = await self._stream(name, _GLANCE_S)
         # Who removed it may have retired the model, and not have seen that this worker was about to serve it.
         if standing.is_new and self._publish is not None:
             await self._publish()
 
-    async def _stream(self, name: str) -> "_Standing":
+    async def _stream(self, name: str, ask_s: float = _ASK_S) -> "_Standing":
         (stream,) = (stream for stream in self._wanted.streams if stream.name == name)
         config = stream.to_api()
-        info = await api(self._nats, f"STREAM.INFO.{name}")
+        info = await api(self._nats, f"STREAM.INFO.{name}", timeout_s=ask_s)
         is_new = info is None
         if info is None:
             info = await api(self._nats, f"STREAM.CREATE.{name}", config) or {}
