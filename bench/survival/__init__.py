@@ -3,8 +3,8 @@
 worker.py is a worker whose ailing_engine.py an ailment.py makes ill; its ledger.py says what became of all that it was
 handed. caller.py calls, by a wish.py, about texts.py, and writes a history.py; checker.py proves from histories,
 ledgers and digests.py what a fleet promises. wiretap.py listens to whom replies go, stranger.py sends what forger.py
-makes, by raw_line.py what no client would write. clock.py sets the clocks of processes; errand.py runs those with a
-plan.
+makes, by raw_line.py what no client would write. clock.py sets the clocks of processes, passes.py and issuer.py
+give them credentials that expire; errand.py runs those with a plan.
 
 A cluster.py has nodes (node.py: process_node.py, or container_node.py of containers.py, by settings.py) in places
 (place.py), between which links.py break, with stores that store.py damages. A fleet.py of workers, callers.py and a
