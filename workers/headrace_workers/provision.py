@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from headrace_contracts import ModelSpec, limits, subjects, topology
-from headrace_contracts.api import api
+from headrace_contracts.api import TIMEOUT_S, api
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
 from nats.errors import TimeoutError as NatsTimeoutError
@@ -23,6 +23,10 @@ from headrace_workers.difference import differing
 from headrace_workers.errors import TopologyConflict
 
 logger = logging.getLogger(__name__)
+
+# For whether one NATS stream is there, asked again and again while its server is gone: whoever waits for longer does so
+# while the server is back.
+_ASK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +131,15 @@ class Provision:
             TopologyConflict: it differs in a setting that decides correctness.
             nats.errors.Error: the server cannot be reached, refuses, or says nothing of it.
         """
-        standing = await self._stream(name)
+        standing = await self._stream(name, _ASK_S)
         # Who removed it may have retired the model, and not have seen that this worker was about to serve it.
         if standing.is_new and self._publish is not None:
             await self._publish()
 
-    async def _stream(self, name: str) -> "_Standing":
+    async def _stream(self, name: str, ask_s: float = TIMEOUT_S) -> "_Standing":
         (stream,) = (stream for stream in self._wanted.streams if stream.name == name)
         config = stream.to_api()
-        info = await api(self._nats, f"STREAM.INFO.{name}")
+        info = await api(self._nats, f"STREAM.INFO.{name}", timeout_s=ask_s)
         is_new = info is None
         if info is None:
             info = await api(self._nats, f"STREAM.CREATE.{name}", config) or {}
