@@ -13,7 +13,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
 _NOT_FOUND = frozenset({10059, 10014})  # JetStream error codes: no such stream, no such consumer
-_TIMEOUT_S = 5
+TIMEOUT_S = 5.0
 # Of an error: nats-py takes no field that it does not know.
 _ERROR = ("code", "err_code", "description")
 
@@ -23,9 +23,15 @@ class Unreadable(NatsError):
 
 
 async def api(
-    nats: NatsClient, call: str, config: Mapping[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S
+    nats: NatsClient, call: str, config: Mapping[str, object] | None = None, timeout_s: float = TIMEOUT_S
 ) -> dict[str, Any] | None:
-    """What the server answers within some seconds; None when `call` names something that does not exist.
+    """What the server answers; None when `call` names something that does not exist.
+
+    Args:
+        nats: the connection.
+        call: the subject after `$JS.API.`.
+        config: what is asked for, if anything is.
+        timeout_s: for the answer.
 
     Raises:
         nats.errors.Error: the server cannot be reached, or refuses, or its answer cannot be read.

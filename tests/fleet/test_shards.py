@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from headrace import Client, DeadlineExceeded
 from headrace_contracts import subjects, topology
+from headrace_contracts.api import TIMEOUT_S
 from headrace_engine import Engine
 from headrace_workers import ServerUnfit, WorkerConfig
+from headrace_workers.provision import Provision, Topology
 from nats.aio.client import Client as NatsClient
 from nats.errors import TimeoutError as NatsTimeoutError
 from survival.cluster import NAMES, Cluster
@@ -212,6 +214,17 @@ async def test_pulls_on_a_dead_shard_are_told_of_once_and_are_in_nobodys_way(
         assert not worker.serving.done()
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(told) == len(set(told)), "each once"
+
+
+async def test_nobody_waits_for_long_to_hear_whether_a_shard_is_back(servers: Cluster, minilm: Engine) -> None:
+    config = placed(servers.nodes[LEFT].url)
+    async with running(minilm, config) as worker, connected(config.nats_url) as connection:
+        provision = Provision(connection, Topology.of(worker.worker.spec, config))
+        servers.nodes[RIGHT].kill()
+        # Other requests to the broker have longer.
+        async with asyncio.timeout(TIMEOUT_S - 1):
+            with pytest.raises(NatsTimeoutError):
+                await provision.stream(subjects.online_stream(NAME, 2, 0))
 
 
 async def test_a_worker_starts_while_a_server_is_gone(

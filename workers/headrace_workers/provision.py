@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from headrace_contracts import ModelSpec, limits, subjects, topology
-from headrace_contracts.api import api
+from headrace_contracts.api import TIMEOUT_S, api
 from headrace_contracts.topology import ConsumerSpec, StreamSpec
 from nats.aio.client import Client as NatsClient
 
@@ -24,9 +24,9 @@ from headrace_workers.leaders import passes
 
 logger = logging.getLogger(__name__)
 
-_ASK_S = 5.0
-# Nobody answers for a NATS stream whose server is gone. Asked for long, a worker would not see at once that it is back.
-_GLANCE_S = 1.0
+# For whether one NATS stream is there, asked again and again while its server is gone: whoever waits for longer does so
+# while the server is back.
+_ASK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ class Provision:
             TopologyConflict: it differs in a setting that decides correctness.
             nats.errors.Error: the server cannot be reached, refuses, or says nothing of it.
         """
-        standing = await self._stream(name, _GLANCE_S)
+        standing = await self._stream(name, _ASK_S)
         # Who removed it may have retired the model, and not have seen that this worker was about to serve it.
         if standing.is_new and self._publish is not None:
             await self._publish()
 
-    async def _stream(self, name: str, ask_s: float = _ASK_S) -> "_Standing":
+    async def _stream(self, name: str, ask_s: float = TIMEOUT_S) -> "_Standing":
         (stream,) = (stream for stream in self._wanted.streams if stream.name == name)
         config = stream.to_api()
         info = await api(self._nats, f"STREAM.INFO.{name}", timeout_s=ask_s)
