@@ -98,7 +98,9 @@ def _network(stack: ExitStack, free: Iterator[IPv4Network]) -> tuple[str, IPv4Ne
     """The id of a new one, and what it has of addresses."""
     for subnet in free:
         pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))])
-        network = Network(docker_network_kw={"ipam": pool})
+        # Internal: servers tell each other of addresses in networks that one of them is not in, and a machine that
+        # forwards packets would have their routes go there, past the links.
+        network = Network(docker_network_kw={"ipam": pool, "internal": True})
         stack.callback(network._docker.client.close)  # noqa: SLF001 - it leaves its connection open
         try:
             stack.enter_context(network)
