@@ -6,11 +6,15 @@ from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.errors import APIError, NotFoundError, ServerError, ServiceUnavailableError
 
-# As nats-server says it of a NATS stream, and of a consumer.
+# As nats-server says it of a NATS stream, of a consumer, and of one that is to be made on a server with a tag.
 OFFLINE = (
     ServerError(code=500, err_code=10118, description="stream is offline"),
     ServerError(code=500, err_code=10119, description="consumer is offline"),
+    APIError(
+        code=400, err_code=10005, description="no suitable peers for placement, peer offline, tags not matched ['a']"
+    ),
 )
+NO_SUCH_TAG = APIError(code=400, err_code=10005, description="no suitable peers for placement, tags not matched ['a']")
 
 
 @pytest.mark.parametrize("error", [*OFFLINE, ServiceUnavailableError(), NatsTimeoutError()])
@@ -27,7 +31,7 @@ async def test_what_passes_is_asked_again_until_it_is_answered(error: NatsError)
     assert ends == []
 
 
-@pytest.mark.parametrize("error", [ServerError(code=500, err_code=10049), NotFoundError(), APIError(code=403)])
+@pytest.mark.parametrize("error", [ServerError(code=500, err_code=10049), NotFoundError(), NO_SUCH_TAG])
 async def test_what_does_not_pass_is_raised_at_once(error: NatsError) -> None:
     num_asked = 0
 

@@ -20,14 +20,19 @@ _PATIENCE_S = 20.0
 _PAUSE_S = 0.25
 # Codes of a NATS stream, and of a consumer, of which all servers are gone (nats-server, errors.json).
 _OFFLINE = frozenset({10118, 10119})
+# No server may have it; the text says why each of them may not, one of which may be that it is away.
+_NO_PEERS, _AWAY = 10005, "peer offline"
 
 T = TypeVar("T")
 
 
 def passes(error: BaseException) -> bool:
     """Whether it says that a leader is missing, or a server: that passes by itself, if not always soon."""
-    if isinstance(error, APIError) and error.err_code in _OFFLINE:
-        return True
+    if isinstance(error, APIError):
+        if error.err_code == _NO_PEERS:
+            return _AWAY in (error.description or "")
+        if error.err_code in _OFFLINE:
+            return True
     return isinstance(error, (NatsTimeoutError, NoStreamResponseError, ServiceUnavailableError))
 
 
