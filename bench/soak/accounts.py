@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.workforce import Workforce
-from headrace_contracts import PRIORITIES, connection
-from headrace_contracts.control import Status
+from headrace_contracts import connection
 from survival.checker import check_ledger
 from survival.ledger import Ledger
 
@@ -73,26 +72,4 @@ async def _account(workforce: Workforce, address: str) -> Account:
     if status is None:
         raise NotDrained(f"{name} ended as it drained")
     found = await page.fetch(address)
-    return Account(_ledger(status, int(found.sums["headrace_worker_abandoned_total"])), found)
-
-
-def _ledger(status: Status, abandoned: int) -> Ledger:
-    """A status does not tell what was abandoned; the page does."""
-    totals = status.totals
-    return Ledger(
-        worker=status.worker,
-        delivered=totals.delivered,
-        answered=totals.answered,
-        refused=totals.refused,
-        expired=totals.expired,
-        cancelled=totals.cancelled,
-        given_back=totals.given_back,
-        abandoned=abandoned,
-        letters=totals.dead_lettered,
-        held=status.held_chunks,
-        queued=sum(status.of(priority).queued_chunks for priority in PRIORITIES),
-        held_bytes={priority: status.of(priority).held_bytes for priority in PRIORITIES},
-        credit_bytes={priority: status.of(priority).credit_bytes for priority in PRIORITIES},
-        steps=totals.steps,
-        failed_steps=totals.failed_steps,
-    )
+    return Account(Ledger.of(status, abandoned=int(found.sums["headrace_worker_abandoned_total"])), found)

@@ -124,13 +124,16 @@ def _of_links(fault: Fault, fleet: Fleet) -> Breakage:
         raise ValueError(f"there are no links to break: leave {fault.kind!r} out of the plan")
     names = list(fleet.cluster.nodes)
     one, other = names[fault.which % len(names)], names[(fault.which + 1) % len(names)]
-    places = [*names, *(name for name, place in fleet.cluster.places.items() if place.namespace is not None)]
-    any_ = places[fault.which % len(places)]
+    any_ = links.names[fault.which % len(links.names)]
+
+    def isolate_its_place() -> None:
+        links.isolate(place_of(fault, links.names))
+
     do: dict[str, Callable[[], None]] = {
         "link of a node cut": lambda: links.isolate(one),
-        "link of a worker cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
-        "link of a caller cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
-        "link of a producer cut": lambda: links.isolate(place_of(fault, [*fleet.cluster.places])),
+        "link of a worker cut": isolate_its_place,
+        "link of a caller cut": isolate_its_place,
+        "link of a producer cut": isolate_its_place,
         "link lossy": lambda: links.lossy(any_, _LOSS_PERCENT),
         "link slow": lambda: links.slow(any_, _SLOW_KBIT),
         "route cut": lambda: links.cut(one, other),

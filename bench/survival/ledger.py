@@ -1,18 +1,15 @@
 """What a worker says at its end of all that it was handed: each message has left it in one way.
 
-It knows a worker's counters and what it still has; it is written once, by the worker's process. What must hold of it is
-in checker.py.
+It knows a worker's status; a worker's process writes it once, at its end. What must hold of it is in checker.py.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:  # it imports torch, and whoever reads a ledger need not
-    from headrace_workers.worker import Worker
+from headrace_contracts import PRIORITIES
+from headrace_contracts.control import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,26 +53,26 @@ class Ledger:
     failed_steps: int = 0
 
     @classmethod
-    def of(cls, worker: "Worker", failure: str = "") -> "Ledger":
-        """Read it off a worker that has ended."""
-        counters, classes = worker.counters, worker.reading().classes
+    def of(cls, status: Status, *, abandoned: int, failure: str = "") -> "Ledger":
+        """Read it off what a worker says of itself; what it has abandoned is not a part of that."""
+        totals, classes = status.totals, {priority: status.of(priority) for priority in PRIORITIES}
         return cls(
-            worker=worker.name,
+            worker=status.worker,
             failure=failure,
-            delivered=counters.delivered,
-            answered=counters.answered,
-            refused=counters.refused,
-            expired=counters.expired,
-            cancelled=counters.cancelled,
-            given_back=counters.given_back,
-            abandoned=counters.abandoned,
-            letters=counters.dead_lettered,
-            held=worker.num_held,
-            queued=sum(each.queue_chunks for each in classes.values()),
+            delivered=totals.delivered,
+            answered=totals.answered,
+            refused=totals.refused,
+            expired=totals.expired,
+            cancelled=totals.cancelled,
+            given_back=totals.given_back,
+            abandoned=abandoned,
+            letters=totals.dead_lettered,
+            held=status.held_chunks,
+            queued=sum(each.queued_chunks for each in classes.values()),
             held_bytes={priority: each.held_bytes for priority, each in classes.items()},
             credit_bytes={priority: each.credit_bytes for priority, each in classes.items()},
-            steps=counters.steps,
-            failed_steps=counters.failed_steps,
+            steps=totals.steps,
+            failed_steps=totals.failed_steps,
         )
 
     @property

@@ -62,6 +62,11 @@ class Links:
         """
         self._vanish({(one, other), (other, one)})
 
+    @property
+    def names(self) -> list[str]:
+        """Of all places that it is between."""
+        return list(self._places)
+
     def cut_one_way(self, from_: str, to: str) -> None:
         """Let all vanish that one place sends to another, which it still hears.
 

@@ -17,7 +17,7 @@ from headrace_contracts.credentials import Credentials
 from survival.faults import Fault, place_of
 from survival.issuer import Issuer, new_user
 
-ROLES: Mapping[str, Role] = {"worker": "worker", "caller": "query", "producer": "bulk"}
+_ROLES: Mapping[str, Role] = {"worker": "worker", "caller": "query", "producer": "bulk"}
 _LONG_S = 24 * 3600
 # Between new credentials and their end: servers count in whole seconds.
 _LEAST_S = 2
@@ -141,7 +141,7 @@ def ends(plan: Sequence[Fault], places: Sequence[str], begins_s: float) -> dict[
 
 
 def _role(place: str) -> Role:
-    return ROLES[place.partition("-")[0]]
+    return _ROLES[place.partition("-")[0]]
 
 
 def _write(file: Path, text: str) -> None:

@@ -3,6 +3,8 @@
 Pure. It knows what each kind needs. How a fault is done is breakage.py's.
 """
 
+from collections.abc import Sequence
+
 from survival.faults import KINDS, Kind
 from survival.fleet import Fleet
 
@@ -26,14 +28,12 @@ def _is_possible(kind: Kind, fleet: Fleet) -> bool:
     if kind == "link slow":
         return cluster.links is not None
     if kind.startswith("link"):
-        return cluster.links is not None and _has_ends(kind, fleet)
+        return cluster.links is not None and _has_ends(kind, cluster.links.names)
     return "clock" not in kind or any(name.startswith(kind.partition(" ")[0]) for name in fleet.clocks)
 
 
-def _has_ends(kind: Kind, fleet: Fleet) -> bool:
-    """Whether links know both ends of what is cut."""
-    cluster = fleet.cluster
-    linked = [*cluster.nodes, *(name for name, place in cluster.places.items() if place.namespace is not None)]
+def _has_ends(kind: Kind, linked: Sequence[str]) -> bool:
+    """Whether both ends of what is cut are among the places that have links."""
     of = kind.removeprefix("link of a ").removesuffix(" cut")
     is_there = of in {kind, "node"} or any(name.startswith(f"{of}-") for name in linked)
     return is_there and len(linked) > 1

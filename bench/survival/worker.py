@@ -19,6 +19,7 @@ from headrace_workers.health import Limits
 from headrace_workers.monitor import monitored
 from headrace_workers.pulse import Pulse
 from headrace_workers.spec import served_name
+from headrace_workers.status import status
 from headrace_workers.worker import Worker
 
 from survival.ailing_engine import AilingEngine
@@ -101,7 +102,10 @@ class _Shift:
             raise
         finally:
             if self._worker is not None and self._flags.ledger is not None:
-                Ledger.of(self._worker, failure).write(self._flags.ledger)
+                # What a ledger has no place for does not matter.
+                found = status(self._worker, name=self._worker.name, version="", uptime_s=0.0)
+                ledger = Ledger.of(found, abandoned=self._worker.counters.abandoned, failure=failure)
+                ledger.write(self._flags.ledger)
         return 1 if failure else 0
 
     async def _serve(self) -> None:

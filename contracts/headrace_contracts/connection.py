@@ -8,7 +8,7 @@ Does not know what travels over the connection, nor each side's errors.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -178,9 +178,14 @@ def inbox_of(client: str, access: Credentials | None) -> str:
     return subjects.inbox(client, None if access is None else access.name)
 
 
+def server_info(nats: NatsClient) -> Mapping[str, Any]:
+    """What the server of a connection said of itself, of which nats-py shows but a part (INFO of its protocol)."""
+    return nats._server_info  # noqa: SLF001 - see above
+
+
 def is_of_cluster(nats: NatsClient) -> bool:
     """Whether the server of a connection has others beside it."""
-    return bool(nats._server_info.get("cluster"))  # noqa: SLF001 - what the server said of itself; nats-py shows a part
+    return bool(server_info(nats).get("cluster"))
 
 
 async def close(nats: NatsClient) -> None:

@@ -4,8 +4,8 @@ Knows the connection and $JS.API.INFO. Does not know NATS streams.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from headrace_contracts import connection
 from headrace_contracts.api import api
 from nats.aio.client import Client as NatsClient
 
@@ -57,7 +57,7 @@ async def read_broker(nats: NatsClient) -> Broker:
         nats.errors.Error: it gives none.
     """
     rtt_s = await nats.rtt()
-    found: dict[str, Any] = nats._server_info  # noqa: SLF001 - what the server said of itself; nats-py shows but a part
+    found = connection.server_info(nats)
     return Broker(
         server=found.get("server_name", ""),
         version=found.get("version", ""),
