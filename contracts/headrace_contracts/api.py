@@ -40,6 +40,11 @@ async def api(
     return read_answer((await nats.request(f"$JS.API.{call}", body, timeout=timeout_s)).data)
 
 
+def in_words(error: BaseException) -> str:
+    """What an error says, and if it says nothing, what it is: those of the JetStream API do not tell by their repr."""
+    return str(error) or repr(error)
+
+
 def read_answer(data: bytes) -> dict[str, Any] | None:
     """An answer of the JetStream API; None when it says that there is no such thing.
 

@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
+from headrace_contracts.api import in_words
 from nats.errors import Error as NatsError
 
 from headrace import logs, telemetry
@@ -117,7 +118,11 @@ def main() -> None:
         _fail(error)
     except NatsError as error:
         # Of one that is busy with itself, such as a cluster that has just lost a server.
-        _fail(ConnectionFailed(f"nats-server does not answer as it should: {error!r}: see how it is, and try again"))
+        _fail(
+            ConnectionFailed(
+                f"nats-server does not answer as it should: {in_words(error)}: see how it is, and try again"
+            )
+        )
     except Exception:
         # Not as a bare traceback: logs are read by line, and secrets are taken out of them.
         logger.critical("This is a bug: the command ended by an error that nobody thought of", exc_info=True)

@@ -10,6 +10,7 @@ import logging
 import time
 
 from headrace_contracts import DecodeError, ModelSpec, Presence, decode_presence, encode_presence, subjects
+from headrace_contracts.api import in_words
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
@@ -107,7 +108,9 @@ class Announcer:
                 await self._gate.adjust(view, self.weight.bytes_per_token, self.patience)
         except (NatsError, OSError) as error:
             if not self._is_failing:  # said once, not with every beat
-                logger.warning("the limits of %s cannot be set, they stay as they are: %r", self._subject, error)
+                logger.warning(
+                    "the limits of %s cannot be set, they stay as they are: %s", self._subject, in_words(error)
+                )
             self._is_failing = True
         else:
             self._is_failing = False

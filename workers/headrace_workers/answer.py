@@ -24,6 +24,7 @@ from headrace_contracts import (
     limits,
     subjects,
 )
+from headrace_contracts.api import in_words
 from headrace_contracts.messages import numpy_dtype, row_elements
 from headrace_engine import OutputOptions, finish, finish_scores
 from headrace_engine.output import ScoreActivation
@@ -163,7 +164,7 @@ class Answers:
                 return False
             await delivery.ack()
         except (NatsError, OSError) as error:
-            logger.warning("could not answer, the broker will redeliver: %r", error)
+            logger.warning("could not answer, the broker will redeliver: %s", in_words(error))
             delivery.abandon()
             self._counters.abandoned += 1
             return False
@@ -186,7 +187,7 @@ class Answers:
                     # Running the chunk again would not make room. It stays in hand, so this worker pulls less. Of many
                     # that wait, for hours perhaps, the first one says so, once.
                     level = logging.DEBUG if self.num_without_room else logging.WARNING
-                    logger.log(level, "a result cannot be stored yet: %r", error)
+                    logger.log(level, "a result cannot be stored yet: %s", in_words(error))
                     self.num_without_room += not is_kept
                     is_kept = True
                     with contextlib.suppress(TimeoutError):

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from headrace_contracts import CredentialsError, connection
+from headrace_contracts.api import in_words
 from headrace_contracts.connection import Link
 from headrace_contracts.credentials import Credentials
 from headrace_contracts.refusal import NotAllowed
@@ -57,7 +58,7 @@ async def connected(url: str, worker: str, access: Credentials | None = None) ->
             inbox=connection.inbox_of(worker, access),
             timeout_s=_CONNECT_TIMEOUT_S,
             access=access,
-            on_error=lambda error: logger.debug("nats: %r", error),
+            on_error=lambda error: logger.debug("nats: %s", in_words(error)),
         )
     except (connection.Refused, CredentialsError) as error:
         raise AccessRefused(str(error)) from error
@@ -96,4 +97,6 @@ async def _check_jetstream(nats: NatsClient) -> None:
     except NotAllowed:
         raise
     except (NatsError, TimeoutError) as error:
-        raise ServerUnfit(f"nats-server has no JetStream for this account ({error!r}): start it with -js") from error
+        raise ServerUnfit(
+            f"nats-server has no JetStream for this account ({in_words(error)}): start it with -js"
+        ) from error

@@ -15,6 +15,7 @@ from importlib import metadata
 from typing import Any, cast
 
 from headrace_contracts import DecodeError, subjects
+from headrace_contracts.api import in_words
 from headrace_contracts.control import SERVICE, Status, decode_request, encode_status
 from nats.errors import Error as NatsError
 from nats.micro.request import Request, ServiceError
@@ -78,7 +79,7 @@ class Control:
             await self._service.start()
         except (NatsError, OSError) as error:
             # It ends with a PING, which a broker that has just gone does not answer. All is subscribed by then.
-            logger.warning("operators may not reach this worker yet: %r", error)
+            logger.warning("operators may not reach this worker yet: %s", in_words(error))
 
     async def close(self) -> None:
         """Be there no longer: whoever asks from now on hears of the broker at once that nobody is."""

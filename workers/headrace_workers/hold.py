@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable
 
+from headrace_contracts.api import in_words
 from nats.errors import Error as NatsError
 
 from headrace_workers.counters import Counters
@@ -77,6 +78,6 @@ class Hold:
                 await delivery.nak(_GIVE_BACK_AFTER_S)
                 self._counters.given_back += 1
             except (NatsError, OSError) as error:
-                logger.warning("could not give a message back, the broker will redeliver: %r", error)
+                logger.warning("could not give a message back, the broker will redeliver: %s", in_words(error))
                 delivery.abandon()
                 self._counters.abandoned += 1

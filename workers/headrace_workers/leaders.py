@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headrace_contracts.api import in_words
 from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
@@ -50,6 +51,6 @@ async def led(ask: Callable[[], Awaitable[T]]) -> T:
         except NatsError as error:
             if not passes(error) or loop.time() > until_s:
                 raise
-            logger.log(level, "the broker cannot say yet what the fleet needs, and is asked again: %r", error)
+            logger.log(level, "the broker cannot say yet what the fleet needs, and is asked again: %s", in_words(error))
             level = logging.DEBUG
         await asyncio.sleep(_PAUSE_S)

@@ -7,6 +7,7 @@ provision_command.py does. Imports torch, since the engine reads what a model is
 from functools import partial
 
 from headrace_contracts import ModelSpec, topology
+from headrace_contracts.api import in_words
 from headrace_contracts.refusal import NotAllowed
 from headrace_engine import Checkpoint, EngineError
 from headrace_engine.resolve import resolve
@@ -55,7 +56,7 @@ async def run(
         except NotAllowed:
             raise
         except NatsError as error:
-            raise ServerUnfit(f"nats-server does not say what stands there: {error!r}") from error
+            raise ServerUnfit(f"nats-server does not say what stands there: {in_words(error)}") from error
 
 
 async def _spec(nats: NatsClient, checkpoint: Checkpoint, config: WorkerConfig) -> ModelSpec:

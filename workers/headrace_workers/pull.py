@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from headrace_contracts import Priority, topology
+from headrace_contracts.api import in_words
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -156,7 +157,7 @@ class Puller:
             await self._nats.publish(subject, request, reply=inbox)
             return await self._end_of(inflow, self._ended)
         except NatsError as error:
-            return f"not sent: {error!r}"
+            return f"not sent: {in_words(error)}"
         finally:
             self.share.end_pull()
             self.at_rest.set()
@@ -245,7 +246,7 @@ class Puller:
             try:
                 await self._hooks.on_missing(self.stream)
             except (NatsError, OSError) as error:
-                reason += f"; it cannot be provided: {error!r}"
+                reason += f"; it cannot be provided: {in_words(error)}"
         self._log(reason)
         await asyncio.sleep(_RETRY_S)
 

@@ -24,6 +24,7 @@ from headrace_contracts import (
     limits,
     subjects,
 )
+from headrace_contracts.api import in_words
 from headrace_engine import BatchError
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
@@ -324,7 +325,7 @@ class Worker:
                 await self._provision.all(self._allow_pull)
             except (NatsError, OSError) as error:
                 # The pull that needs it fails and asks again.
-                logger.warning("the broker is not ready yet: %r", error)
+                logger.warning("the broker is not ready yet: %s", in_words(error))
             self._allow_pulls()
 
         logger.info("reconnected to nats-server")

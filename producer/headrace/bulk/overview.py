@@ -7,6 +7,7 @@ import asyncio
 import logging
 
 from headrace_contracts import subjects
+from headrace_contracts.api import in_words
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
@@ -53,5 +54,5 @@ class Overview:
                 await self.look()
                 self._progress.chunks_queued = await num_queued(self._nats, self._model, chunks)
             except (NatsError, TimeoutError, HeadraceError) as error:
-                logger.debug("cannot look around: %r", error)
+                logger.debug("cannot look around: %s", in_words(error))
             await asyncio.sleep(self._every_s)

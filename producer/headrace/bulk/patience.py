@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headrace_contracts.api import in_words
 from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.errors import ConnectionClosedError, ConnectionDrainingError, ConnectionReconnectingError, MaxPayloadError
@@ -45,7 +46,7 @@ async def patiently(nats: NatsClient, call: Callable[[], Awaitable[T]]) -> T:
         except (BadRequestError, MaxPayloadError) as error:
             raise BulkError(f"nats-server refuses what a job asks of it: {error}") from error
         except (NatsError, OSError) as error:
-            logger.log(level, "waiting for nats-server to answer: %r", error)
+            logger.log(level, "waiting for nats-server to answer: %s", in_words(error))
             level = logging.DEBUG
         # No event tells that JetStream is ready again, that a full server has room, or that an answer got lost.
         await asyncio.sleep(pauses.take_s())

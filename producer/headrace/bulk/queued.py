@@ -1,4 +1,4 @@
-"""How much of a bulk job is in the batch queue: waiting, or in a worker's hands and not acked yet.
+"""How much of a bulk job the broker has, such as in the batch queue: waiting, or in a worker's hands and not acked yet.
 
 Knows how the broker is asked. Does not know what follows from the number.
 """
@@ -14,7 +14,16 @@ async def num_queued(nats: NatsClient, model: str, subject: str) -> int:
     Raises:
         nats.errors.Error: the server cannot be reached, or refuses.
     """
-    info = await api(nats, f"STREAM.INFO.{subjects.batch_stream(model)}", {"subjects_filter": subject})
+    return await num_stored(nats, subjects.batch_stream(model), subject)
+
+
+async def num_stored(nats: NatsClient, stream: str, subject: str) -> int:
+    """Messages that a NATS stream has of a subject, which may be a pattern; 0 where there is no such stream.
+
+    Raises:
+        nats.errors.Error: the server cannot be reached, or refuses.
+    """
+    info = await api(nats, f"STREAM.INFO.{stream}", {"subjects_filter": subject})
     counts: dict[str, int] = {} if info is None else info["state"].get("subjects") or {}
     return sum(counts.values())
 

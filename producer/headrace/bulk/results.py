@@ -1,27 +1,27 @@
 """The results of one shard, as workers put them into HR_RESULTS, and their acks.
 
-Knows the consumer: made anew by whoever takes the shard over, and after each reconnection, so that it begins with all
-that is not acked. Knows no replies, nor when one may be acked: what is never acked comes again.
+Knows when they are asked for anew: by whoever takes the shard over, and after each reconnection, from all that is not
+acked on. Knows no replies, nor when one may be acked: what is never acked comes again.
 """
 
 import asyncio
 import contextlib
 import json
 import logging
-import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from typing import TypeAlias
 
-from headrace_contracts import subjects, topology
-from headrace_contracts.api import api
+from headrace_contracts import topology
+from headrace_contracts.api import in_words
 from headrace_contracts.connection import Link
 from headrace_contracts.refusal import NotAllowed
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from headrace.bulk.results_consumer import NoConsumer, ResultsConsumer
 from headrace.errors import AccessDenied
 from headrace.pauses import Pauses
 
@@ -32,14 +32,11 @@ Take: TypeAlias = Callable[[Msg], bool]
 
 _BATCH = 256
 _EXPIRES_S = 5.0
+_LONGEST_S = 60.0
 _STREAM = topology.RESULTS_STREAM
 _ACK = b"+ACK"
 # Ends of a pull for which nothing is wrong: nothing more came in time.
 _LAPSED = frozenset({"404", "408"})
-
-
-class _Gone(NatsError):
-    """Raised when the consumer is not there, or not ready."""
 
 
 class Results:
@@ -48,9 +45,8 @@ class Results:
     def __init__(self, nats: NatsClient, link: Link, job: str, shard: int) -> None:
         self._nats = nats
         self._link = link
-        self._job = job
         self._shard = shard
-        self._name = ""
+        self._consumer = ResultsConsumer(nats, job, shard)
         self._pulls = count()
         self._pull_inbox = ""
         self._ended: asyncio.Future[None] | None = None
@@ -76,23 +72,28 @@ class Results:
                 await inflow.unsubscribe()
 
     async def _pull_for_ever(self, inbox: str) -> None:
-        pauses, level = Pauses(), logging.WARNING
+        pauses, said = Pauses(), set[str]()
         while True:
             await self._link.up.wait()
             try:
-                if self._is_stale:
-                    self._is_stale = False
-                    await self._make_consumer()
-                await self._pull(inbox)
+                # Whatever nats-py waits for: a shard whose results nobody asks for would never end.
+                async with asyncio.timeout(_LONGEST_S):
+                    if self._is_stale:
+                        self._is_stale = False
+                        await self._consumer.make()
+                    await self._pull(inbox)
             except NotAllowed as error:
                 raise AccessDenied(str(error)) from error
             except (NatsError, TimeoutError) as error:
-                logger.log(level, "the results of shard %d do not come, to be asked for again: %r", self._shard, error)
-                level = logging.DEBUG
+                why = in_words(error)
+                # Each trouble once: what stands in the way later may be another one than what did first.
+                level = logging.DEBUG if why in said else logging.WARNING
+                logger.log(level, "the results of shard %d do not come, to be asked for again: %s", self._shard, why)
+                said.add(why)
                 self._is_stale = True
                 await asyncio.sleep(pauses.take_s())
             else:
-                pauses, level = Pauses(), logging.WARNING
+                pauses, said = Pauses(), set()
 
     def renew(self) -> None:
         """Make the consumer anew: what was delivered and not acked may never have come."""
@@ -107,14 +108,11 @@ class Results:
 
     async def close(self) -> None:
         """All is done: forget what is left, copies of what was answered twice, and the consumer."""
-        with contextlib.suppress(NatsError, TimeoutError):
-            await api(self._nats, f"STREAM.PURGE.{_STREAM}", {"filter": subjects.results(self._job, self._shard)})
-            await api(self._nats, f"CONSUMER.DELETE.{_STREAM}.{self._name}")
+        await self._consumer.close()
 
     async def num_waiting(self) -> int:
         """Results in the broker that this process has not been sent yet."""
-        found = await api(self._nats, f"CONSUMER.INFO.{_STREAM}.{self._name}")
-        return 0 if found is None else int(found["num_pending"])
+        return await self._consumer.num_waiting()
 
     async def _pull(self, inbox: str) -> None:
         """Take what comes for a while, or until there is trouble."""
@@ -123,7 +121,7 @@ class Results:
         self._pull_inbox = f"{inbox}.{next(self._pulls)}"
         self._num_left = _BATCH
         request = {"batch": _BATCH, "expires": int(_EXPIRES_S * 1e9)}
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._name}"
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._consumer.name}"
         await self._nats.publish(subject, json.dumps(request).encode(), reply=self._pull_inbox)
         async with asyncio.timeout(2 * _EXPIRES_S):
             await self._ended
@@ -136,7 +134,7 @@ class Results:
             found = message.headers or {}
             if message.subject == self._pull_inbox:
                 status = found.get("Status", "")
-                self._end(None if status in _LAPSED else _Gone(f"{status} {found.get('Description', '')}".strip()))
+                self._end(None if status in _LAPSED else NoConsumer(f"{status} {found.get('Description', '')}".strip()))
             return
         try:
             if take(message):
@@ -153,37 +151,3 @@ class Results:
         self._trouble = self._trouble or trouble
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
-
-    async def _make_consumer(self) -> None:
-        """Make it, in place of any that is there."""
-        # A name of its own each time: pulls of a process that was given up for dead must not reach this one.
-        self._name = f"{self._job}-{self._shard}-{secrets.token_hex(4)}"
-        config = topology.results_consumer(self._name, self._job, self._shard)
-        wanted = {"stream_name": _STREAM, "config": config, "action": "create"}
-        subject = f"CONSUMER.CREATE.{_STREAM}.{self._name}.{config['filter_subject']}"
-        for name in await consumers(self._nats, self._job, self._shard):
-            await api(self._nats, f"CONSUMER.DELETE.{_STREAM}.{name}")
-        if await api(self._nats, subject, wanted) is None:
-            raise _Gone(f"there is no {_STREAM}: workers make it when they start")
-
-
-async def consumers(nats: NatsClient, job: str, shard: int | None = None) -> list[str]:
-    """Names of the consumers of a job's results, of one of its shards or of all.
-
-    Raises:
-        nats.errors.Error: the server cannot be reached, or refuses.
-    """
-    found: list[str] = []
-    while True:
-        page = await api(nats, f"CONSUMER.NAMES.{_STREAM}", {"offset": len(found)})
-        names = [] if page is None else page["consumers"] or []
-        found += names
-        if page is None or not names or len(found) >= page["total"]:
-            break
-    # A name may itself end with a hyphen and a number.
-    parts = {name: name.rsplit("-", 2) for name in found if name.count("-") >= 2}
-    return [name for name, (of, number, _) in parts.items() if of == job and shard in {None, _number(number)}]
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() else None

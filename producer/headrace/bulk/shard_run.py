@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from headrace_contracts import DecodeError, Envelope, ErrorReply, Reply, decode_reply, subjects, topology
-from headrace_contracts.api import api
+from headrace_contracts.api import api, in_words
 from headrace_contracts.tracing import Tracing
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
@@ -178,7 +178,7 @@ class ShardRun:
                 self._since = await self._now()
                 break
             except (NatsError, TimeoutError) as error:
-                logger.info("the broker does not answer yet: %r", error)
+                logger.info("the broker does not answer yet: %s", in_words(error))
                 await asyncio.sleep(pauses.take_s())
         if self._is_new:
             self._checkpoint = await self._crew.sink.write(self._written_down)

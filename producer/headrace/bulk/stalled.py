@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from headrace_contracts.api import in_words
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 
@@ -62,5 +63,5 @@ class Stalled:
                 queued -= dropped
             return queued > 0 or await self._results.num_waiting() > 0
         except (NatsError, TimeoutError) as error:
-            logger.info("the broker does not say what is queued: %r", error)
+            logger.info("the broker does not say what is queued: %s", in_words(error))
             return True

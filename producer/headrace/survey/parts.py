@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar, get_args
 
+from headrace_contracts.api import in_words
 from nats.errors import Error as NatsError
 
 from headrace.errors import HeadraceError
@@ -41,7 +42,7 @@ class Parts:
         except TimeoutError:
             self.missing[part] = f"no answer within {limit_s:g} s"
         except (NatsError, OSError, HeadraceError) as error:
-            self.missing[part] = str(error) or repr(error)
+            self.missing[part] = in_words(error)
         except (LookupError, TypeError, ValueError) as error:  # as of a server of another version
             self.missing[part] = f"the answer cannot be read: {error!r}"
         return None

@@ -15,7 +15,7 @@ from nats.errors import Error as NatsError
 
 from headrace.bulk.patience import patiently
 from headrace.bulk.queued import num_queued
-from headrace.bulk.results import consumers
+from headrace.bulk.results_consumer import consumers
 from headrace.pauses import Pauses
 
 # For copies of chunks that workers have in hand when a job is done.

@@ -1,0 +1,145 @@
+"""The results of a shard are read by one consumer, whatever became of the requests for it; and trouble is told once."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from headrace import local
+from headrace.bulk import results_consumer
+from headrace.bulk.results import Results
+from headrace.bulk.results_consumer import ResultsConsumer, consumers
+from headrace_contracts import connection, subjects, topology
+from headrace_contracts.api import api
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+from nats.errors import TimeoutError as NatsTimeoutError
+
+from ...waiting import until
+from .broker import connections
+
+JOB, SHARD = "nightly", 2
+
+
+@pytest.fixture
+async def nats(nats_server: local.Server) -> AsyncIterator[NatsClient]:
+    """A connection to a server that has the NATS stream of results."""
+    async with connections(nats_server.url, 1) as (nats,):
+        await make_stream(nats)
+        yield nats
+
+
+async def make_stream(nats: NatsClient) -> None:
+    stream = topology.results_stream()
+    assert await api(nats, f"STREAM.CREATE.{stream.name}", stream.to_api())
+
+
+async def publish(nats: NatsClient, shard: int = SHARD) -> None:
+    await nats.jetstream().publish(subjects.results(JOB, shard), b"a result")
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, nats: NatsClient, call: str) -> None:
+    """Lose the answer to the next such request: the server has done what it was asked to."""
+    real, lost = nats.request, list[str]()
+
+    async def request(subject: str, *args: Any, **kwargs: Any) -> Msg:
+        answer = await real(subject, *args, **kwargs)
+        if call in subject and not lost:
+            lost.append(subject)
+            raise NatsTimeoutError
+        return answer
+
+    monkeypatch.setattr(nats, "request", request)
+
+
+async def test_it_has_another_name_each_time_and_takes_the_place_of_any_that_is_there(nats: NatsClient) -> None:
+    first, second, other = (ResultsConsumer(nats, JOB, shard) for shard in (SHARD, SHARD, SHARD + 1))
+    await first.make()
+    await other.make()
+    before = first.name
+    await first.make()
+    assert first.name != before
+    await second.make()
+    assert sorted(await consumers(nats, JOB)) == sorted([second.name, other.name])
+
+
+async def test_one_whose_making_was_not_confirmed_is_asked_for_again_under_the_same_name(
+    nats: NatsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = ResultsConsumer(nats, JOB, SHARD)
+    lose(monkeypatch, nats, "CONSUMER.CREATE")
+    with pytest.raises(NatsTimeoutError):
+        await consumer.make()
+    asked_for = consumer.name
+    await consumer.make()
+    assert consumer.name == asked_for
+    assert await consumers(nats, JOB) == [asked_for]
+
+
+async def test_one_that_is_never_confirmed_is_given_up_for_another_name(
+    nats: NatsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_consumer, "_PATIENCE_S", 0.0)
+    consumer = ResultsConsumer(nats, JOB, SHARD)
+    lose(monkeypatch, nats, "CONSUMER.CREATE")
+    with pytest.raises(NatsTimeoutError):
+        await consumer.make()
+    asked_for = consumer.name
+    await consumer.make()
+    assert consumer.name != asked_for
+    assert await consumers(nats, JOB) == [consumer.name]
+
+
+async def test_one_of_which_nobody_says_that_it_is_gone_stands_in_no_ones_way(
+    nats: NatsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ResultsConsumer(nats, JOB, SHARD).make()
+    lose(monkeypatch, nats, "CONSUMER.DELETE")
+    consumer = ResultsConsumer(nats, JOB, SHARD)
+    await consumer.make()
+    assert await consumers(nats, JOB) == [consumer.name]
+
+
+async def test_results_wait_also_while_there_is_no_consumer(nats: NatsClient) -> None:
+    consumer = ResultsConsumer(nats, JOB, SHARD)
+    assert await consumer.num_waiting() == 0
+    await publish(nats)
+    await publish(nats, SHARD + 1)
+    assert await consumer.num_waiting() == 1
+    await consumer.make()
+    assert await consumer.num_waiting() == 1
+    await api(nats, f"CONSUMER.DELETE.{topology.RESULTS_STREAM}.{consumer.name}")
+    assert await consumer.num_waiting() == 1
+
+
+async def test_each_trouble_is_told_once_until_results_come(
+    nats_server: local.Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "headrace.bulk.results")
+    taken: list[Msg] = []
+
+    def take(message: Msg) -> bool:
+        taken.append(message)
+        return True
+
+    nats, link = await connection.connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
+    pulling = asyncio.create_task(Results(nats, link, JOB, SHARD).run(take))
+
+    def told() -> list[tuple[int, str]]:
+        return [(each.levelno, each.getMessage()) for each in caplog.records]
+
+    try:
+        await until(lambda: len(told()) >= 3, "it has tried a few times")
+        why = "there is no HR_RESULTS: workers make it when they start"
+        assert {text for _, text in told()} == {
+            f"the results of shard {SHARD} do not come, to be asked for again: {why}"
+        }
+        assert [level for level, _ in told()[:3]] == [logging.WARNING, logging.DEBUG, logging.DEBUG]
+        await make_stream(nats)
+        await publish(nats)
+        await until(lambda: len(taken) == 1, "the result comes")
+    finally:
+        pulling.cancel()
+        await asyncio.wait([pulling])
+        await connection.close(nats)
