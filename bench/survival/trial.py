@@ -4,6 +4,7 @@ It knows the order of things and what is asked at the end. What runs is fleet.py
 """
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +17,14 @@ from bulk import checker as rows
 from bulk.oracle import Oracle
 from bulk.reindex import NotDone
 from bulk.verify import verify
+from economics.processes import ProcessFailed
 from headrace import HeadraceError
 from headrace_workers import WorkerConfig
 from headrace_workers.spec import served_name
 from nats.errors import Error as NatsError
 
 from survival import faults
+from survival.breakage import bring_back
 from survival.breaking import Breaking, Done
 from survival.callers import stop_all
 from survival.checker import Allowed, Freeze, check, check_ledger, gaps
@@ -147,7 +150,8 @@ class _Trial:
 
     async def run(self, plan: Sequence[faults.Fault]) -> Trial:
         made = self._fleet
-        await asyncio.to_thread(made.crew.start_all)
+        for number in range(len(made.ailments)):
+            await self._start_worker(number)
         for caller in made.callers:
             await asyncio.to_thread(caller.start)
         async with tapped(made.cluster.url) as tap:
@@ -160,6 +164,15 @@ class _Trial:
             verified = await verify(made.job, made.cluster.url)
             await asyncio.to_thread(made.crew.stop_all)
         return await asyncio.to_thread(self._judge, tap, verified)
+
+    async def _start_worker(self, number: int) -> None:
+        """Start it; where credentials have run out before all were there, as on a busy machine, until it is let in."""
+        crew = self._fleet.crew
+        try:
+            await asyncio.to_thread(crew.start, number)
+        except ProcessFailed:
+            async with asyncio.timeout(_READY_S):
+                await bring_back(crew, number)
 
     @contextmanager
     def _stranger(self) -> Iterator[None]:
@@ -197,6 +210,14 @@ class _Trial:
                 await job
         except TimeoutError:
             self._violations.append(f"the job was not done {_JOB_S:g} s after all was mended")
+            await asyncio.to_thread(self._write_down_servers)
+
+    def _write_down_servers(self) -> None:
+        """What each says of its NATS streams and consumers: why work does not end is to be seen while it does not."""
+        for node in self._fleet.cluster.nodes.values():
+            with suppress(OSError):
+                said = node.ask("/jsz?streams=true&consumers=true&raft=true")
+                (self._work / f"{node.name}.json").write_text(json.dumps(said, indent=1))
 
     async def _no_work_left(self) -> None:
         """What callers gave up, and copies that nobody needed, are dropped when their time is over."""

@@ -133,7 +133,7 @@ class Publisher:
             raise JobFailed(
                 f"the broker refuses a chunk: {error}; workers need a smaller --max-chunk-tokens"
             ) from error
-        except (NatsError, TimeoutError):
+        except (NatsError, OSError):
             return Ack.LATER
         finally:
             del self._waiting[number]

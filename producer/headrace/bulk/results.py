@@ -84,7 +84,7 @@ class Results:
                     await self._pull(inbox)
             except NotAllowed as error:
                 raise AccessDenied(str(error)) from error
-            except (NatsError, TimeoutError) as error:
+            except (NatsError, OSError) as error:  # a timeout is one, too
                 why = in_words(error)
                 # Each trouble once: what stands in the way later may be another one than what did first.
                 level = logging.DEBUG if why in said else logging.WARNING

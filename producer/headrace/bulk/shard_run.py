@@ -177,7 +177,7 @@ class ShardRun:
                 await self._purge()
                 self._since = await self._now()
                 break
-            except (NatsError, TimeoutError) as error:
+            except (NatsError, OSError) as error:
                 logger.info("the broker does not answer yet: %s", in_words(error))
                 await asyncio.sleep(pauses.take_s())
         if self._is_new:

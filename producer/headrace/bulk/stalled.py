@@ -62,6 +62,6 @@ class Stalled:
                 logger.warning("the broker kept %d chunks of %s that were acked: dropped", dropped, self._subject)
                 queued -= dropped
             return queued > 0 or await self._results.num_waiting() > 0
-        except (NatsError, TimeoutError) as error:
+        except (NatsError, OSError) as error:
             logger.info("the broker does not say what is queued: %s", in_words(error))
             return True
