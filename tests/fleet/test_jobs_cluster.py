@@ -2,14 +2,18 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 
+import pytest
 from headrace.bulk.jobs.claim import Claims
 from headrace.bulk.jobs.process import this_process
 from headrace.bulk.jobs.record import Checkpoint, Tally
 from headrace.bulk.jobs.store import Jobs
+from headrace.bulk.results_consumer import ResultsConsumer, consumers
 from headrace.errors import JobConflict
-from headrace_contracts import topology
+from headrace_contracts import subjects, topology
 from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
 from survival.cluster import Cluster
 
@@ -61,3 +65,29 @@ async def test_each_server_in_turn_dies_while_processes_save_and_no_save_is_lost
     for shard, record in records.items():
         # More where a process wrote without hearing of it, which each claim can but once: the next went on from there.
         assert saved[shard] <= record.checkpoint.tally.rows <= saved[shard] + record.term
+
+
+async def test_results_come_though_most_servers_stood_still_when_their_consumer_was_asked_for(servers: Cluster) -> None:
+    nodes = servers.nodes
+    leader = next(iter(nodes.values())).ask("/jsz")["meta_cluster"]["leader"]
+    others = [node for name, node in nodes.items() if name != leader]
+    async with connections(nodes[leader].url, 1) as (nats,):
+        stream = topology.results_stream(replicas=3, max_bytes=1 << 20)
+        assert "error" not in await api(nats, f"STREAM.CREATE.{stream.name}", stream.to_api())
+        consumer, is_made = ResultsConsumer(nats, "nightly", 0), False
+        for node in others:
+            node.freeze()
+        with pytest.raises(NatsError):
+            await consumer.make()
+        for node in others:
+            node.thaw()
+        async with asyncio.timeout(60):
+            num_waiting = 0
+            while not num_waiting:
+                with suppress(NatsError):  # leaders are being chosen
+                    if not is_made:
+                        await consumer.make()
+                        is_made = True
+                    await nats.jetstream().publish(subjects.results("nightly", 0), b"a result")
+                    num_waiting = await consumer.num_waiting()
+        assert await consumers(nats, "nightly") == [consumer.name]
