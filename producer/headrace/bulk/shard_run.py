@@ -25,6 +25,7 @@ from headrace.bulk.control import Control
 from headrace.bulk.cut import Cut, Span, Spans
 from headrace.bulk.jobs.claim import Claim
 from headrace.bulk.jobs.record import Checkpoint, Tally
+from headrace.bulk.lasting import lasting
 from headrace.bulk.ledger import Ledger, Record
 from headrace.bulk.prepare import Work, prepare
 from headrace.bulk.progress import Progress
@@ -152,10 +153,10 @@ class ShardRun:
         """
         try:
             async with asyncio.TaskGroup() as helpers:
-                helping = [helpers.create_task(self._claim.keep())]
+                helping = [helpers.create_task(lasting(self._claim.keep))]
                 await self._prepare()
-                helping.append(helpers.create_task(self._results.run(self._take)))
-                helping.append(helpers.create_task(self._stalled.run(self._publish_again)))
+                helping.append(helpers.create_task(lasting(partial(self._results.run, self._take))))
+                helping.append(helpers.create_task(lasting(partial(self._stalled.run, self._publish_again))))
                 async with asyncio.TaskGroup() as self._tasks:
                     await self._read_windows()
                     on_read()
