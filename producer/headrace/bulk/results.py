@@ -122,9 +122,13 @@ class Results:
         self._num_left = _BATCH
         request = {"batch": _BATCH, "expires": int(_EXPIRES_S * 1e9)}
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._consumer.name}"
-        await self._nats.publish(subject, json.dumps(request).encode(), reply=self._pull_inbox)
-        async with asyncio.timeout(2 * _EXPIRES_S):
-            await self._ended
+        try:
+            await self._nats.publish(subject, json.dumps(request).encode(), reply=self._pull_inbox)
+            async with asyncio.timeout(2 * _EXPIRES_S):
+                await self._ended
+        finally:
+            # That its consumer is gone, which comes as soon as a new one is made, says nothing of the next pull.
+            self._pull_inbox = ""
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
             raise trouble

@@ -51,9 +51,7 @@ class ResultsConsumer:
         if monotonic() >= self._keeps_name_until_s:
             self.name = f"{self._job}-{self._shard}-{secrets.token_hex(4)}"
             self._keeps_name_until_s = monotonic() + _PATIENCE_S
-        for name in await consumers(self._nats, self._job, self._shard):
-            if name != self.name:
-                await self._remove(name)
+        await self._remove_all_but(self.name)
         config = topology.results_consumer(self.name, self._job, self._shard)
         subject = f"CONSUMER.CREATE.{_STREAM}.{self.name}.{config['filter_subject']}"
         if await api(self._nats, subject, {"stream_name": _STREAM, "config": config, "action": "create"}) is None:
@@ -74,9 +72,14 @@ class ResultsConsumer:
 
     async def close(self) -> None:
         """All is done: forget what is left, copies of what was answered twice, and the consumer."""
-        with contextlib.suppress(NatsError, TimeoutError):
+        with contextlib.suppress(NatsError, OSError):
             await api(self._nats, f"STREAM.PURGE.{_STREAM}", {"filter": subjects.results(self._job, self._shard)})
-            await self._remove(self.name)
+            await self._remove_all_but("")
+
+    async def _remove_all_but(self, kept: str) -> None:
+        for name in await consumers(self._nats, self._job, self._shard):
+            if name != kept:
+                await self._remove(name)
 
     async def _remove(self, name: str) -> None:
         with contextlib.suppress(TimeoutError):

@@ -39,6 +39,16 @@ async def publish(nats: NatsClient, shard: int = SHARD) -> None:
     await nats.jetstream().publish(subjects.results(JOB, shard), b"a result")
 
 
+class Taken:
+    """Counts results, and lets the broker forget them."""
+
+    num = 0
+
+    def __call__(self, _: Msg) -> bool:
+        self.num += 1
+        return True
+
+
 def lose(monkeypatch: pytest.MonkeyPatch, nats: NatsClient, call: str) -> None:
     """Lose the answer to the next such request: the server has done what it was asked to."""
     real, lost = nats.request, list[str]()
@@ -113,18 +123,49 @@ async def test_results_wait_also_while_there_is_no_consumer(nats: NatsClient) ->
     assert await consumer.num_waiting() == 1
 
 
+async def test_when_all_is_done_nothing_of_the_shard_is_left_and_all_of_others(nats: NatsClient) -> None:
+    other = ResultsConsumer(nats, JOB, SHARD + 1)
+    await other.make()
+    await publish(nats)
+    await publish(nats, SHARD + 1)
+    never_made, made = (ResultsConsumer(nats, JOB, SHARD) for _ in range(2))
+    await never_made.close()
+    assert await never_made.num_waiting() == 0
+    await made.make()
+    await made.close()
+    assert await consumers(nats, JOB) == [other.name]
+    assert await other.num_waiting() == 1
+
+
+async def test_a_consumer_that_is_made_anew_while_results_are_awaited_is_no_trouble(
+    nats: NatsClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "headrace.bulk.results")
+    taken = Taken()
+    link = connection.Link()
+    link.up.set()
+    results = Results(nats, link, JOB, SHARD)
+    pulling = asyncio.create_task(results.run(taken))
+    try:
+        for number in range(3):
+            await publish(nats)
+            await until(lambda: taken.num == number + 1, "the result comes")  # noqa: B023 - called at once
+            results.renew()
+        await publish(nats)
+        await until(lambda: taken.num == 4, "the last one comes")
+        assert not caplog.records
+    finally:
+        pulling.cancel()
+        await asyncio.wait([pulling])
+
+
 async def test_each_trouble_is_told_once_until_results_come(
     nats_server: local.Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "headrace.bulk.results")
-    taken: list[Msg] = []
-
-    def take(message: Msg) -> bool:
-        taken.append(message)
-        return True
-
+    taken = Taken()
     nats, link = await connection.connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
-    pulling = asyncio.create_task(Results(nats, link, JOB, SHARD).run(take))
+    pulling = asyncio.create_task(Results(nats, link, JOB, SHARD).run(taken))
 
     def told() -> list[tuple[int, str]]:
         return [(each.levelno, each.getMessage()) for each in caplog.records]
@@ -138,7 +179,7 @@ async def test_each_trouble_is_told_once_until_results_come(
         assert [level for level, _ in told()[:3]] == [logging.WARNING, logging.DEBUG, logging.DEBUG]
         await make_stream(nats)
         await publish(nats)
-        await until(lambda: len(taken) == 1, "the result comes")
+        await until(lambda: taken.num == 1, "the result comes")
     finally:
         pulling.cancel()
         await asyncio.wait([pulling])
