@@ -40,12 +40,17 @@ async def publish(nats: NatsClient, shard: int = SHARD) -> None:
 
 
 class Taken:
-    """Counts results, and lets the broker forget them."""
+    """Counts results, of which one may come twice, and lets the broker forget them."""
 
-    num = 0
+    def __init__(self) -> None:
+        self._those = set[int]()
 
-    def __call__(self, _: Msg) -> bool:
-        self.num += 1
+    @property
+    def num(self) -> int:
+        return len(self._those)
+
+    def __call__(self, message: Msg) -> bool:
+        self._those.add(message.metadata.sequence.stream)
         return True
 
 
