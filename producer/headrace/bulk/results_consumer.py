@@ -77,13 +77,9 @@ class ResultsConsumer:
             await self._remove_all_but("")
 
     async def _remove_all_but(self, kept: str) -> None:
-        for name in await consumers(self._nats, self._job, self._shard):
-            if name != kept:
-                await self._remove(name)
-
-    async def _remove(self, name: str) -> None:
-        with contextlib.suppress(TimeoutError):
-            await api(self._nats, f"CONSUMER.DELETE.{_STREAM}.{name}", timeout_s=_REMOVE_S)
+        for name in {*await consumers(self._nats, self._job, self._shard)} - {kept}:
+            with contextlib.suppress(TimeoutError):
+                await api(self._nats, f"CONSUMER.DELETE.{_STREAM}.{name}", timeout_s=_REMOVE_S)
 
 
 async def consumers(nats: NatsClient, job: str, shard: int | None = None) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -68,6 +69,29 @@ def lose(monkeypatch: pytest.MonkeyPatch, nats: NatsClient, call: str) -> None:
     monkeypatch.setattr(nats, "request", request)
 
 
+async def unconfirmed(nats: NatsClient, monkeypatch: pytest.MonkeyPatch) -> tuple[ResultsConsumer, str]:
+    """One whose making the server did not confirm, and the name that it has there."""
+    consumer = ResultsConsumer(nats, JOB, SHARD)
+    lose(monkeypatch, nats, "CONSUMER.CREATE")
+    with pytest.raises(NatsTimeoutError):
+        await consumer.make()
+    return consumer, consumer.name
+
+
+@asynccontextmanager
+async def reading(nats: NatsClient, taken: Taken) -> AsyncIterator[Results]:
+    """Results, while they are read."""
+    link = connection.Link()
+    link.up.set()
+    results = Results(nats, link, JOB, SHARD)
+    pulling = asyncio.create_task(results.run(taken))
+    try:
+        yield results
+    finally:
+        pulling.cancel()
+        await asyncio.wait([pulling])
+
+
 async def test_it_has_another_name_each_time_and_takes_the_place_of_any_that_is_there(nats: NatsClient) -> None:
     first, second, other = (ResultsConsumer(nats, JOB, shard) for shard in (SHARD, SHARD, SHARD + 1))
     await first.make()
@@ -82,11 +106,7 @@ async def test_it_has_another_name_each_time_and_takes_the_place_of_any_that_is_
 async def test_one_whose_making_was_not_confirmed_is_asked_for_again_under_the_same_name(
     nats: NatsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consumer = ResultsConsumer(nats, JOB, SHARD)
-    lose(monkeypatch, nats, "CONSUMER.CREATE")
-    with pytest.raises(NatsTimeoutError):
-        await consumer.make()
-    asked_for = consumer.name
+    consumer, asked_for = await unconfirmed(nats, monkeypatch)
     await consumer.make()
     assert consumer.name == asked_for
     assert await consumers(nats, JOB) == [asked_for]
@@ -96,11 +116,7 @@ async def test_one_that_is_never_confirmed_is_given_up_for_another_name(
     nats: NatsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results_consumer, "_PATIENCE_S", 0.0)
-    consumer = ResultsConsumer(nats, JOB, SHARD)
-    lose(monkeypatch, nats, "CONSUMER.CREATE")
-    with pytest.raises(NatsTimeoutError):
-        await consumer.make()
-    asked_for = consumer.name
+    consumer, asked_for = await unconfirmed(nats, monkeypatch)
     await consumer.make()
     assert consumer.name != asked_for
     assert await consumers(nats, JOB) == [consumer.name]
@@ -147,11 +163,7 @@ async def test_a_consumer_that_is_made_anew_while_results_are_awaited_is_no_trou
 ) -> None:
     caplog.set_level(logging.DEBUG, "headrace.bulk.results")
     taken = Taken()
-    link = connection.Link()
-    link.up.set()
-    results = Results(nats, link, JOB, SHARD)
-    pulling = asyncio.create_task(results.run(taken))
-    try:
+    async with reading(nats, taken) as results:
         for number in range(3):
             await publish(nats)
             await until(lambda: taken.num == number + 1, "the result comes")  # noqa: B023 - called at once
@@ -159,9 +171,6 @@ async def test_a_consumer_that_is_made_anew_while_results_are_awaited_is_no_trou
         await publish(nats)
         await until(lambda: taken.num == 4, "the last one comes")
         assert not caplog.records
-    finally:
-        pulling.cancel()
-        await asyncio.wait([pulling])
 
 
 async def test_each_trouble_is_told_once_until_results_come(
@@ -169,13 +178,11 @@ async def test_each_trouble_is_told_once_until_results_come(
 ) -> None:
     caplog.set_level(logging.DEBUG, "headrace.bulk.results")
     taken = Taken()
-    nats, link = await connection.connect(nats_server.url, name="test", inbox="hr.inbox.test", timeout_s=5)
-    pulling = asyncio.create_task(Results(nats, link, JOB, SHARD).run(taken))
 
     def told() -> list[tuple[int, str]]:
         return [(each.levelno, each.getMessage()) for each in caplog.records]
 
-    try:
+    async with connections(nats_server.url, 1) as (nats,), reading(nats, taken):
         await until(lambda: len(told()) >= 3, "it has tried a few times")
         why = "there is no HR_RESULTS: workers make it when they start"
         assert {text for _, text in told()} == {
@@ -185,7 +192,3 @@ async def test_each_trouble_is_told_once_until_results_come(
         await make_stream(nats)
         await publish(nats)
         await until(lambda: taken.num == 1, "the result comes")
-    finally:
-        pulling.cancel()
-        await asyncio.wait([pulling])
-        await connection.close(nats)
